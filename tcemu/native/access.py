@@ -98,8 +98,8 @@ class _Access(WarpCode):
         wanted = mask
         if kind.size > 1:
             wanted = mask & ((addresses & (kind.size - 1)) == 0)
-        found, pointers = self.places(addresses, mask)
-        right = self.let(f"bitcast <{LANES} x i1> {(found & wanted).name} to i32")
+        inside, pointers = self.places(addresses, mask)
+        right = self.let(f"bitcast <{LANES} x i1> {(inside & wanted).name} to i32")
         good = self.let(f"icmp eq i32 {right}, %mask")
         self.emit(f"br i1 {good}, label %good, label %bad")
         self.lines.append("bad:")
@@ -130,15 +130,15 @@ class _Access(WarpCode):
 
     def param(self, addresses: Value) -> tuple[Value, str]:
         """The kernel's parameters."""
-        found = self.inside(addresses, "0", self.word("parameter_bytes"))
-        return found, self.pointers(self.word("parameters"), addresses)
+        inside = self.inside(addresses, "0", self.word("parameter_bytes"))
+        return inside, self.pointers(self.word("parameters"), addresses)
 
     def local(self, addresses: Value) -> tuple[Value, str]:
         """The lane's own local memory."""
         size = self.word("local_bytes")
-        found = self.inside(addresses, "0", size)
+        inside = self.inside(addresses, "0", size)
         lanes = self.same(size) * self.value(f"<{_IOTA}>", 64)
-        return found, self.pointers(self.word("local"), lanes + addresses)
+        return inside, self.pointers(self.word("local"), lanes + addresses)
 
     def arrays(self, addresses: Value, mask: Value) -> tuple[Value, str]:
         """The arrays of the launch: a loop over them until all lanes are found."""
@@ -167,15 +167,15 @@ class _Access(WarpCode):
 
     def generic(self, addresses: Value, mask: Value) -> tuple[Value, str]:
         """Global memory, the block's own shared memory or the lane's own local memory, by the window."""
-        found, pointers = self.arrays(addresses, mask)
+        known, pointers = self.arrays(addresses, mask)
         window = self.word("window")
         own = addresses - self.same(window)
         shared, local = self.shared(own), self.local(addresses - LOCAL)
-        for inside, there in (shared, local):
+        for inside, place in (shared, local):
             several = f"<{LANES} x ptr>"
-            text = f"select <{LANES} x i1> {inside.name}, {several} {there}, {several} {pointers}"
-            pointers, found = self.let(text), found | inside
-        return found, pointers
+            text = f"select <{LANES} x i1> {inside.name}, {several} {place}, {several} {pointers}"
+            pointers, known = self.let(text), known | inside
+        return known, pointers
 
     # ------------------------------------------------------------------------------------------ what happens
 
@@ -263,10 +263,10 @@ class _Access(WarpCode):
         size, part, whole = bits // 8, f"<{_HALF} x i{bits}>", f"<{_HALF * count} x i{bits}>"
         columns = [self.let(f"getelementptr i8, ptr {data}, i64 {LANES * size * each}") for each in range(count)]
         if not writes:
-            found = self.let(f"load {whole}, ptr {first}, align {size}")
+            loaded = self.let(f"load {whole}, ptr {first}, align {size}")
             for number, to in enumerate(columns):
                 order = ", ".join(f"i32 {lane * count + number}" for lane in range(_HALF))
-                column = self.let(f"shufflevector {whole} {found}, {whole} poison, <{_HALF} x i32> <{order}>")
+                column = self.let(f"shufflevector {whole} {loaded}, {whole} poison, <{_HALF} x i32> <{order}>")
                 self.emit(f"store {part} {column}, ptr {to}, align {size}")
             return
         values = [self.let(f"load {part}, ptr {each}, align {size}") for each in columns]
@@ -304,11 +304,11 @@ class _Access(WarpCode):
             f"declare void @llvm.masked.scatter.{name}({kind}, {several}, i32, {masks})"
         )
         for number in range(self.kind.elements):
-            there = pointers
+            shifted = pointers
             if number:
-                there = self.let(f"getelementptr i8, {several} {pointers}, i64 {number * size}")
+                shifted = self.let(f"getelementptr i8, {several} {pointers}, i64 {number * size}")
             place = self.let(f"getelementptr i8, ptr {data}, i64 {LANES * size * number}")
-            where = f"{several} {there}, i32 {size}, {masks} {mask}"
+            where = f"{several} {shifted}, i32 {size}, {masks} {mask}"
             if writes:
                 value = self.let(f"load {kind}, ptr {place}, align {size}")
                 self.emit(f"call void @llvm.masked.scatter.{name}({kind} {value}, {where})")

@@ -70,8 +70,8 @@ def compiled(text: str, level: int = 0, passes: int = 0) -> bytes:
     if passes:
         builder = ll.create_pass_builder(machine, ll.create_pipeline_tuning_options(speed_level=passes))
         builder.getModulePassManager().run(module, builder)
-    found: bytes = machine.emit_object(module)
-    return found
+    code: bytes = machine.emit_object(module)
+    return code
 
 
 def linked(code: bytes, name: str, symbols: Mapping[str, int]) -> int:
@@ -80,11 +80,11 @@ def linked(code: bytes, name: str, symbols: Mapping[str, int]) -> int:
     for symbol, address in symbols.items():
         builder.import_symbol(symbol, address)
     try:
-        found = builder.link(_linker(), f"{name}.{len(_LINKED)}")
+        linked_module = builder.link(_linker(), f"{name}.{len(_LINKED)}")
     except RuntimeError as error:
         raise NotCompiled(str(error)) from None
-    _LINKED.append(found)
-    where: int = found[name]
+    _LINKED.append(linked_module)
+    where: int = linked_module[name]
     return where
 
 
@@ -105,9 +105,9 @@ def function(
 
 def folders() -> list[Path]:
     """Where entries may be, the first one first."""
-    given, beside = os.environ.get("NUMBA_CACHE_DIR"), Path(__file__).parents[1] / "__pycache__"
+    chosen, beside = os.environ.get("NUMBA_CACHE_DIR"), Path(__file__).parents[1] / "__pycache__"
     home = Path(os.environ.get("LOCALAPPDATA") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return [Path(given) / _NAME] if given else [beside / _NAME, home / "tcemu" / _NAME]
+    return [Path(chosen) / _NAME] if chosen else [beside / _NAME, home / "tcemu" / _NAME]
 
 
 def _stored(entry: str) -> bytes | None:

@@ -120,14 +120,14 @@ def read(written, reads, cells, known, lanewise, mark):  # type: ignore[no-untyp
 @njit(cache=True, nogil=True)
 def _largest(marks, cells):  # type: ignore[no-untyped-def]
     """The largest mark of `cells`, which ascend."""
-    found, first, end = marks[cells[0]], np.uint64(cells[0]), np.uint64(cells[-1] + 1)
+    largest, first, end = marks[cells[0]], np.uint64(cells[0]), np.uint64(cells[-1] + 1)
     if end - first == len(cells):  # a run, of which the processor compares several at a time
         for cell in range(first, end):
-            found = max(found, marks[cell])
+            largest = max(largest, marks[cell])
     else:
         for cell in cells:
-            found = max(found, marks[np.uint64(cell)])
-    return found
+            largest = max(largest, marks[np.uint64(cell)])
+    return largest
 
 
 @njit(cache=True, nogil=True)
@@ -212,11 +212,11 @@ def units(addresses, shift):  # type: ignore[no-untyped-def]
     held = np.zeros(high - low + 1, np.bool_)
     for address in addresses:
         held[(address >> shift) - low] = True
-    found, count = np.empty(len(held), np.int64), 0
+    numbers, count = np.empty(len(held), np.int64), 0
     for unit in range(len(held)):
         if held[unit]:
-            found[count], count = low + unit, count + 1
-    return found[:count].copy()
+            numbers[count], count = low + unit, count + 1
+    return numbers[:count].copy()
 
 
 @njit(cache=True, nogil=True)
@@ -231,14 +231,14 @@ def runs(addresses, size):  # type: ignore[no-untyped-def]
         if step <= 0:
             return np.empty((2, 0), np.int64)
         count += step > size
-    found = np.empty((2, count), np.int64)
-    found[0, 0], run = addresses[0], 0
+    pairs = np.empty((2, count), np.int64)
+    pairs[0, 0], run = addresses[0], 0
     for place in range(1, len(addresses)):
         if addresses[place] - addresses[place - 1] > size:
-            found[1, run], run = addresses[place - 1] + size, run + 1
-            found[0, run] = addresses[place]
-    found[1, run] = addresses[-1] + size
-    return found
+            pairs[1, run], run = addresses[place - 1] + size, run + 1
+            pairs[0, run] = addresses[place]
+    pairs[1, run] = addresses[-1] + size
+    return pairs
 
 
 @njit(cache=True, nogil=True)

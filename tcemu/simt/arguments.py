@@ -48,15 +48,15 @@ class Bound(NamedTuple):
     maps: dict[int, Array]
 
 
-def bind(kernel: Function, given: Sequence[Any], names: Sequence[str]) -> Bound:
+def bind(kernel: Function, arguments: Sequence[Any], names: Sequence[str]) -> Bound:
     """Check arguments against a kernel's parameters."""
     wanted = kernel.parameters
-    if len(given) != len(wanted):
+    if len(arguments) != len(wanted):
         listed = ", ".join(names)
-        raise LaunchError(f"{kernel.short} takes {counted(len(wanted), 'argument')} ({listed}); got {len(given)}")
+        raise LaunchError(f"{kernel.short} takes {counted(len(wanted), 'argument')} ({listed}); got {len(arguments)}")
     buffers: list[tuple[str, Array]] = []
     maps: dict[int, Array] = {}
-    for number, (argument, parameter, name) in enumerate(zip(given, wanted, names, strict=True)):
+    for number, (argument, parameter, name) in enumerate(zip(arguments, wanted, names, strict=True)):
         if isinstance(argument, np.ndarray):
             _pointer(kernel, parameter, name)
             buffers.append((name, argument))
@@ -72,14 +72,19 @@ def bind(kernel: Function, given: Sequence[Any], names: Sequence[str]) -> Bound:
 
 
 def pack(
-    kernel: Function, given: Sequence[Any], names: Sequence[str], pointers: Sequence[Any], at: dict[str, int], size: int
+    kernel: Function,
+    arguments: Sequence[Any],
+    names: Sequence[str],
+    pointers: Sequence[Any],
+    at: dict[str, int],
+    size: int,
 ) -> bytes:
     """The bytes of the parameters; `pointers` are those of the arrays of `bind`, and `at` says where parameters lie."""
-    pairs = zip(given, kernel.parameters, strict=True)
+    pairs = zip(arguments, kernel.parameters, strict=True)
     maps = sum(isinstance(argument, Mapped) and parameter.size == 8 for argument, parameter in pairs)
     left, addresses = iter(pointers), iter(pointers[len(pointers) - maps :])
-    found = bytearray(size)
-    for argument, parameter, name in zip(given, kernel.parameters, names, strict=True):
+    raw_bytes = bytearray(size)
+    for argument, parameter, name in zip(arguments, kernel.parameters, names, strict=True):
         if isinstance(argument, np.ndarray):
             raw = int(next(left)).to_bytes(8, "little")
         elif isinstance(argument, Mapped):
@@ -94,8 +99,8 @@ def pack(
                 f"{kernel.short}: {name} has {counted(parameter.size, 'byte')}; the argument has {len(raw)}"
             )
         start = at[parameter.name]
-        found[start : start + len(raw)] = raw
-    return bytes(found)
+        raw_bytes[start : start + len(raw)] = raw
+    return bytes(raw_bytes)
 
 
 def _pointer(kernel: Function, parameter: Variable, name: str) -> None:
@@ -106,30 +111,30 @@ def _pointer(kernel: Function, parameter: Variable, name: str) -> None:
         )
 
 
-def number_bytes(kernel: Function, parameter: Variable, name: str, given: Any) -> bytes:
+def number_bytes(kernel: Function, parameter: Variable, name: str, argument: Any) -> bytes:
     """The bytes of a number, or bytes as they are, for a parameter."""
-    if isinstance(given, bytes | bytearray):
-        return bytes(given)
+    if isinstance(argument, bytes | bytearray):
+        return bytes(argument)
     kind, size = parameter.type, parameter.size
-    if isinstance(given, np.void) or (isinstance(given, np.generic) and given.dtype.kind not in "biuf"):
-        return given.tobytes()
-    whole = is_whole(given) or isinstance(given, bool | np.bool_)
-    real = isinstance(given, float | np.floating)
+    if isinstance(argument, np.void) or (isinstance(argument, np.generic) and argument.dtype.kind not in "biuf"):
+        return argument.tobytes()
+    whole = is_whole(argument) or isinstance(argument, bool | np.bool_)
+    real = isinstance(argument, float | np.floating)
     if not whole and not real:
-        raise LaunchError(f"{kernel.short}: {name} takes a number, an array or bytes; got {briefly(given)}")
+        raise LaunchError(f"{kernel.short}: {name} takes a number, an array or bytes; got {briefly(argument)}")
     if kind[0] == "f" or (kind[0] == "b" and real):
-        return _float(given, size)
+        return _float(argument, size)
     if real:
-        raise LaunchError(f"{kernel.short}: {name} is an integer (.{kind}); got {briefly(given)}")
-    value = int(given)
+        raise LaunchError(f"{kernel.short}: {name} is an integer (.{kind}); got {briefly(argument)}")
+    value = int(argument)
     low, high = -(1 << 8 * size - 1), 1 << 8 * size
     if not low <= value < high:
         raise LaunchError(f"{kernel.short}: {name} has {8 * size} bits; {value} does not fit")
     return (value & (high - 1)).to_bytes(size, "little")
 
 
-def _float(given: Any, size: int) -> bytes:
-    if isinstance(given, np.floating) and given.dtype.itemsize == size:
-        return given.tobytes()
+def _float(number: Any, size: int) -> bytes:
+    if isinstance(number, np.floating) and number.dtype.itemsize == size:
+        return number.tobytes()
     with np.errstate(over="ignore"):
-        return np.asarray(given, f"<f{size}").tobytes() if size in (2, 4, 8) else struct.pack("<d", given)
+        return np.asarray(number, f"<f{size}").tobytes() if size in (2, 4, 8) else struct.pack("<d", number)

@@ -27,11 +27,11 @@ class Ways:
 
     def behind(self, number: int) -> int:
         """The blocks behind one, as bits. Those that do nothing but lead to the end do not count."""
-        found = self._behind.get(number)
-        if found is None:
+        mask = self._behind.get(number)
+        if mask is None:
             after = self._surely[number] & self._working & _leading(self._follows, {_OUT})
-            found = self._behind[number] = after & ~_leading(self._follows, {number}) & ~(1 << number)
-        return found
+            mask = self._behind[number] = after & ~_leading(self._follows, {number}) & ~(1 << number)
+        return mask
 
     @cached_property
     def endless(self) -> int:
@@ -50,15 +50,15 @@ class Ways:
     def _surely(self) -> list[int]:
         """The blocks that lanes come to from each block, whichever way they go: its postdominators, and itself."""
         count = len(self._follows)
-        found, before = [(1 << count) - 1] * count, [0]
-        while found != before:
-            before = list(found)
+        surely, before = [(1 << count) - 1] * count, [0]
+        while surely != before:
+            before = list(surely)
             for number in reversed(range(count)):
                 common = -1
                 for each in self._follows[number]:
-                    common &= 0 if each == _OUT else found[each]
-                found[number] = (common if self._follows[number] else 0) | 1 << number
-        return found
+                    common &= 0 if each == _OUT else surely[each]
+                surely[number] = (common if self._follows[number] else 0) | 1 << number
+        return surely
 
 
 def _follow(number: int, block: Block, anywhere: tuple[int, ...]) -> tuple[int, ...]:
@@ -75,10 +75,10 @@ def _follow(number: int, block: Block, anywhere: tuple[int, ...]) -> tuple[int, 
 
 def _leading(follows: Sequence[tuple[int, ...]], goals: set[int]) -> int:
     """The blocks from which lanes may come to one of the goals, as bits."""
-    found, before = 0, -1
-    while found != before:
-        before = found
+    leading, before = 0, -1
+    while leading != before:
+        before = leading
         for number in reversed(range(len(follows))):
-            if any(each in goals or (each != _OUT and found >> each & 1) for each in follows[number]):
-                found |= 1 << number
-    return found
+            if any(each in goals or (each != _OUT and leading >> each & 1) for each in follows[number]):
+                leading |= 1 << number
+    return leading

@@ -34,20 +34,20 @@ def blocks_of(lowering: Lowering, bind: Bind, place: Callable[[Instruction], str
             raise Unsupported(f"{place(instruction)}: {instruction.opcode}: {error}") from None
     starts = _starts(function, steps)
     number_of = {start: number for number, start in enumerate(starts)}
-    found = []
+    blocks = []
     for start, end in zip(starts, [*starts[1:], len(function.body) + 1], strict=True):
         if start == len(function.body):
-            found.append(Block(start, ending=Leave(start, exits=False, guard=None)))
+            blocks.append(Block(start, ending=Leave(start, exits=False, guard=None)))
             continue
         first = steps[start]
         if first is None or _machine(first):
             access = None if first is None else next(each for each in first if isinstance(each, Access))
-            found.append(Block(start, operation=bind(start, function.body[start], access)))
+            blocks.append(Block(start, operation=bind(start, function.body[start], access)))
             continue
         here = [step for each in steps[start:end] for step in each or ()]
         last = end - 1
-        found.append(Block(start, tuple(here), _ending(lowering, last, number_of)))
-    return tuple(found)
+        blocks.append(Block(start, tuple(here), _ending(lowering, last, number_of)))
+    return tuple(blocks)
 
 
 def _head(instruction: Instruction) -> str:

@@ -92,7 +92,7 @@ def _products(function: Function) -> list[_Product]:
     """The products that are fused into all of their uses."""
     body, block_of = function.body, _blocks(function)
     defined, used = _definitions(body), _uses(body)
-    found: dict[str, _Product] = {}
+    by_name: dict[str, _Product] = {}
     products = []
     for at, each in enumerate(body):
         opcode = _opcode(each.opcode)
@@ -103,8 +103,8 @@ def _products(function: Function) -> list[_Product]:
             product = _Product(at, opcode, (factors[0], factors[1]), {target.name: False})
             if _follow(product, body, block_of, defined, used):
                 products.append(product)
-                found |= dict.fromkeys(product.names, product)
-    return _chosen(products, found, body)
+                by_name |= dict.fromkeys(product.names, product)
+    return _chosen(products, by_name, body)
 
 
 def _follow(
@@ -151,11 +151,11 @@ def _copied(text: Instruction, product: _Opcode) -> str | None:
     return target.name if isinstance(target, Register) else None
 
 
-def _chosen(products: list[_Product], found: dict[str, _Product], body: tuple[Instruction, ...]) -> list[_Product]:
+def _chosen(products: list[_Product], by_name: dict[str, _Product], body: tuple[Instruction, ...]) -> list[_Product]:
     """Where two products meet, only the first is fused."""
     left = {product.at: product for product in products}
     for at in sorted({at for product in products for at in product.uses}):
-        both = [found.get(each.name) for each in body[at].operands[1:] if isinstance(each, Register)]
+        both = [by_name.get(each.name) for each in body[at].operands[1:] if isinstance(each, Register)]
         here = [each for each in both if each is not None and each.at in left]
         if len(here) == 2:
             left.pop(here[1].at)
@@ -251,11 +251,11 @@ def _blocks(function: Function) -> list[int]:
     """The number of the basic block of each instruction, as ptxas has them: what it makes of one may have branches."""
     starts = set(function.labels.values())
     starts |= {at + 1 for at, each in enumerate(function.body) if _ends(each)}
-    found, number = [], 0
+    first_numbers, number = [], 0
     for at in range(len(function.body)):
         number += at in starts
-        found.append(number)
-    return found
+        first_numbers.append(number)
+    return first_numbers
 
 
 def _ends(text: Instruction) -> bool:
@@ -268,22 +268,22 @@ def _ends(text: Instruction) -> bool:
 
 def _definitions(body: tuple[Instruction, ...]) -> dict[str, int]:
     """How many instructions write each register: it is, or is in, their first operand."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for each in body:
         if not isinstance(next(iter(each.operands), None), Memory):
             for name in _registers(each.operands[:1]):
-                found[name] = found.get(name, 0) + 1
-    return found
+                counts[name] = counts.get(name, 0) + 1
+    return counts
 
 
 def _uses(body: tuple[Instruction, ...]) -> dict[str, list[int]]:
     """The instructions that have each register among their other operands, or in the address of a store."""
-    found: dict[str, list[int]] = {}
+    uses: dict[str, list[int]] = {}
     for at, each in enumerate(body):
         written = each.operands and not isinstance(each.operands[0], Memory) and not each.opcode.startswith("call")
         for name in _registers(each.operands[1:] if written else each.operands):
-            found.setdefault(name, []).append(at)
-    return found
+            uses.setdefault(name, []).append(at)
+    return uses
 
 
 def _registers(operands: tuple[Operand, ...]) -> Iterator[str]:

@@ -31,9 +31,9 @@ Passed: TypeAlias = int | Source | None
 class Call:
     """A call: what it passes and what it gets."""
 
-    def __init__(self, program: Program, returns: Sequence[Operand], given: Sequence[Operand], back: int) -> None:
+    def __init__(self, program: Program, returns: Sequence[Operand], arguments: Sequence[Operand], back: int) -> None:
         self.program, self.back = program, back
-        self.given: list[Passed] = [self._passed(each) for each in given]
+        self.arguments: list[Passed] = [self._passed(each) for each in arguments]
         self.returns: list[Passed] = [self._passed(each) for each in returns]
 
     def _passed(self, operand: Operand) -> Passed:
@@ -47,10 +47,12 @@ class Call:
 
     def in_memory(self) -> tuple[list[int], list[int]]:
         """The same for a function of the library, which takes .param variables."""
-        given, returns = ([each for each in several if isinstance(each, int)] for several in (self.given, self.returns))
-        if len(given) < len(self.given) or len(returns) < len(self.returns):
+        arguments, returns = (
+            [each for each in several if isinstance(each, int)] for several in (self.arguments, self.returns)
+        )
+        if len(arguments) < len(self.arguments) or len(returns) < len(self.returns):
             raise Unsupported("CUDA's own functions take .param variables")
-        return given, returns
+        return arguments, returns
 
     def enter(self, caller: Frame, callee: Program) -> Moves:
         """The active lanes enter a function."""
@@ -59,12 +61,12 @@ class Call:
         if run.local.grow(base + callee.local_bytes):
             run.context.local_moved()
         formal = callee.function.parameters
-        if len(formal) != len(self.given) or len(callee.function.returns) != len(self.returns):
-            name, count = callee.function.short, len(self.given)
+        if len(formal) != len(self.arguments) or len(callee.function.returns) != len(self.returns):
+            name, count = callee.function.short, len(self.arguments)
             raise LaunchError(f"{name} takes {len(formal)} arguments; the call passes {count}")
         frame = Frame(run, callee, caller, self.back, base, self)
-        for variable, given in zip(formal, self.given, strict=True):
-            _put(frame, _formal(callee, variable), _value(caller, given, variable.size))
+        for variable, argument in zip(formal, self.arguments, strict=True):
+            _put(frame, _formal(callee, variable), _value(caller, argument, variable.size))
         return [(frame, 0, run.bits)]
 
     def returned(self, frame: Frame) -> None:
@@ -112,24 +114,24 @@ def call(program: Program, number: int, text: Instruction) -> Act:
     operands = list(text.operands)
     returns = _listed(operands)
     target = operands.pop(0)
-    given = _listed(operands)
+    arguments = _listed(operands)
     if isinstance(target, Symbol):
         known = library.FUNCTIONS.get(target.name)
         if known is not None:
-            takes, gives = Call(program, returns, given, 0).in_memory()
+            takes, gives = Call(program, returns, arguments, 0).in_memory()
             return lambda frame: known(frame, takes, gives)
         name = program.code.module.aliases.get(target.name, target.name)
         if name not in program.layout.functions:
             raise Unsupported(f"the module does not define {target.name}, and tcemu has no such function")
-    return _Calling(program, returns, given, number, target)
+    return _Calling(program, returns, arguments, number, target)
 
 
 def _listed(operands: list[Operand]) -> Sequence[Operand]:
     """The list that comes next, if one does."""
-    found = operands[0] if operands else None
-    if isinstance(found, Arguments):
+    first = operands[0] if operands else None
+    if isinstance(first, Arguments):
         operands.pop(0)
-        return found.items
+        return first.items
     return ()
 
 
@@ -137,10 +139,10 @@ class _Calling:
     """A call that looks its function up when it is carried out: programs are made in any order."""
 
     def __init__(
-        self, program: Program, returns: Sequence[Operand], given: Sequence[Operand], number: int, target: Operand
+        self, program: Program, returns: Sequence[Operand], arguments: Sequence[Operand], number: int, target: Operand
     ) -> None:
         self.program, self.number, self.target = program, number, target
-        self.call = Call(program, returns, given, 0)
+        self.call = Call(program, returns, arguments, 0)
 
     def __call__(self, frame: Frame) -> Moves:
         self.call.back = self.program.block_of[self.number] + 1

@@ -31,8 +31,10 @@ _ALIGN = 16
 
 def hidden(functions: Iterable[Function]) -> list[Variable]:
     """What functions need of it."""
-    found = {_NAMED[name].name: _NAMED[name] for function in functions for name in _names(function) if name in _NAMED}
-    return list(found.values())
+    variables = {
+        _NAMED[name].name: _NAMED[name] for function in functions for name in _names(function) if name in _NAMED
+    }
+    return list(variables.values())
 
 
 def _names(function: Function) -> Iterator[str]:
@@ -81,14 +83,14 @@ class Heap:
     def take(self, size: int) -> int:
         """The address of so many bytes; 0 if there are none, as malloc has it."""
         size = max(-(-size // _ALIGN), 1) * _ALIGN
-        found = self._next
-        if size <= self._end - found:
+        address = self._next
+        if size <= self._end - address:
             self._next += size
         else:
-            found = self._again(size)
-        if found:
-            self._taken[found] = size
-        return found
+            address = self._again(size)
+        if address:
+            self._taken[address] = size
+        return address
 
     def _again(self, size: int) -> int:
         """The address of bytes that have been freed."""

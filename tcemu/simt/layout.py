@@ -59,23 +59,23 @@ class Layout:
 
 def packed(variables: Iterable[Variable], start: int = 0) -> tuple[dict[str, int], int]:
     """Variables one after the other, each aligned: where each starts, and where the last one ends."""
-    found, at = {}, start
+    offsets, at = {}, start
     for each in variables:
         at = -(-at // each.align) * each.align
-        found[each.name] = at
+        offsets[each.name] = at
         at += each.size
-    return found, at
+    return offsets, at
 
 
 def _shared(variables: Iterable[Variable]) -> tuple[dict[str, int], int]:
     """Addresses of shared variables, and the bytes of the static ones; all dynamic ones start behind these."""
     several = list(variables)
     dynamic = [each for each in several if not each.size or each.extern]
-    found, size = packed(each for each in several if each not in dynamic)
+    offsets, size = packed(each for each in several if each not in dynamic)
     if dynamic:
         align = max([DYNAMIC, *(each.align for each in dynamic)])
         size = -(-size // align) * align
-    return found | {each.name: size for each in dynamic}, size
+    return offsets | {each.name: size for each in dynamic}, size
 
 
 def symbols(operands: Iterable[object]) -> Iterator[str]:
@@ -106,21 +106,21 @@ def _reachable(module: Module, kernel: Function) -> Iterator[Function]:
         yield function
         tables = [name for names in function.call_targets.values() for name in names]
         for name in dict.fromkeys([*_named([function], module), *tables]):
-            found = module.functions.get(module.aliases.get(name, name))
-            if found is not None and found.defined and found.name not in seen:
-                seen.add(found.name)
-                left.append(found)
+            callee = module.functions.get(module.aliases.get(name, name))
+            if callee is not None and callee.defined and callee.name not in seen:
+                seen.add(callee.name)
+                left.append(callee)
 
 
 def _named(functions: Iterable[Function], module: Module) -> set[str]:
     """The names of all variables that functions name, and of those that the initial values of these name."""
-    found: set[str] = set()
+    names: set[str] = set()
     left = [name for function in functions for name in symbols(_operands(function))]
     while left:
         name = left.pop()
-        if name not in found:
-            found.add(name)
+        if name not in names:
+            names.add(name)
             variable = module.variables.get(name)
             if variable is not None:
                 left += symbols([variable.initial])
-    return found
+    return names

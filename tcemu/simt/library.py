@@ -44,9 +44,9 @@ def _bytes_at(frame: Frame, lane: int, address: int) -> Any:
 
 def text_at(frame: Frame, lane: int, address: int) -> str:
     """The string at a generic address."""
-    found = _bytes_at(frame, lane, address)[:_LONGEST]
-    end = int(np.argmin(found)) if len(found) else 0
-    raw: bytes = found[:end].tobytes()
+    data = _bytes_at(frame, lane, address)[:_LONGEST]
+    end = int(np.argmin(data)) if len(data) else 0
+    raw: bytes = data[:end].tobytes()
     return raw.decode(errors="replace") if address else "(null)"
 
 
@@ -60,18 +60,18 @@ class _Values:
         """The next one, of this size."""
         first = -(-self.place // size) * size
         self.place = first + size
-        found: bytes = self.bytes[first : self.place].tobytes()
-        return found
+        data: bytes = self.bytes[first : self.place].tobytes()
+        return data
 
 
 def formatted(frame: Frame, lane: int, form: str, at: int) -> str:
     """What printf prints in one lane."""
     values = _Values(frame, lane, at)
 
-    def number(given: str | None) -> str:
-        if given == "*":
+    def number(digits: str | None) -> str:
+        if digits == "*":
             return str(int.from_bytes(values.next(4), "little", signed=True))
-        return given or ""
+        return digits or ""
 
     def value(match: re.Match[str]) -> Any:
         flags, width, digits, length, kind = match.groups()
@@ -84,35 +84,35 @@ def formatted(frame: Frame, lane: int, form: str, at: int) -> str:
             (real,) = struct.unpack("<d", raw)
             shown = real.hex() if kind in "aA" else real
             return f"{how}{'s' if kind in 'aA' else kind}" % shown
-        found = int.from_bytes(raw, "little", signed=kind in "di")
+        read = int.from_bytes(raw, "little", signed=kind in "di")
         if kind == "s":
-            return f"{how}s" % text_at(frame, lane, found)
-        told = {"p": hex(found), "c": chr(found & 255)}.get(kind)
-        return f"{how}{'d' if kind in 'iu' else kind}" % found if told is None else f"{how}s" % told
+            return f"{how}s" % text_at(frame, lane, read)
+        as_text = {"p": hex(read), "c": chr(read & 255)}.get(kind)
+        return f"{how}{'d' if kind in 'iu' else kind}" % read if as_text is None else f"{how}s" % as_text
 
-    found: str = _CONVERSION.sub(value, form)
-    return found
+    text: str = _CONVERSION.sub(value, form)
+    return text
 
 
-def vprintf(frame: Frame, given: Sequence[int], returns: Sequence[int]) -> None:
+def vprintf(frame: Frame, arguments: Sequence[int], returns: Sequence[int]) -> None:
     """printf in a kernel: the active lanes print one after the other."""
     for lane in LANES[lanes_of(frame.run.bits)].tolist():
-        form = text_at(frame, lane, _argument(frame, lane, given[0]))
-        frame.run.together.says(formatted(frame, lane, form, _argument(frame, lane, given[1])))
+        form = text_at(frame, lane, _argument(frame, lane, arguments[0]))
+        frame.run.together.says(formatted(frame, lane, form, _argument(frame, lane, arguments[1])))
         for at in returns:
             frame.run.local.bytes[lane, frame.base + at : frame.base + at + 4] = 0
 
 
-def assertfail(frame: Frame, given: Sequence[int], returns: Sequence[int]) -> None:
+def assertfail(frame: Frame, arguments: Sequence[int], returns: Sequence[int]) -> None:
     """A failed assert of the first active lane: message, file, line, function."""
     run = frame.run
     lane = run.first
-    said, file, function = (text_at(frame, lane, _argument(frame, lane, given[each])) for each in (0, 1, 3))
-    line = _argument(frame, lane, given[2], 4)
+    said, file, function = (text_at(frame, lane, _argument(frame, lane, arguments[each])) for each in (0, 1, 3))
+    line = _argument(frame, lane, arguments[2], 4)
     thread = ", ".join(str(int(axis[lane])) for axis in run.warp.tid)
     block = ", ".join(map(str, run.warp.ctaid))
-    told = f"{file}:{line}: {function}: block ({block}), thread ({thread}): assertion `{said}` failed"
-    run.core.grid.fail(KernelAssertion(told))
+    message = f"{file}:{line}: {function}: block ({block}), thread ({thread}): assertion `{said}` failed"
+    run.core.grid.fail(KernelAssertion(message))
 
 
 def _heap(frame: Frame) -> Heap:
@@ -122,22 +122,22 @@ def _heap(frame: Frame) -> Heap:
     return together.heap
 
 
-def malloc(frame: Frame, given: Sequence[int], returns: Sequence[int]) -> None:
+def malloc(frame: Frame, arguments: Sequence[int], returns: Sequence[int]) -> None:
     """Malloc in a kernel, lane by lane."""
     for lane in LANES[lanes_of(frame.run.bits)].tolist():
-        address = _heap(frame).take(_argument(frame, lane, given[0]))
+        address = _heap(frame).take(_argument(frame, lane, arguments[0]))
         at = frame.base + returns[0]
         frame.run.local.bytes[lane, at : at + 8] = np.frombuffer(address.to_bytes(8, "little"), np.uint8)
 
 
-def free(frame: Frame, given: Sequence[int], returns: Sequence[int]) -> None:
+def free(frame: Frame, arguments: Sequence[int], returns: Sequence[int]) -> None:
     """Free in a kernel, lane by lane."""
     for lane in LANES[lanes_of(frame.run.bits)].tolist():
-        address, core = _argument(frame, lane, given[0]), frame.run.core
+        address, core = _argument(frame, lane, arguments[0]), frame.run.core
         if not _heap(frame).give(address):
-            told = f"malloc has not returned {address:#x}, or it is free already"
+            problem = f"malloc has not returned {address:#x}, or it is free already"
             place = f"lane {lane} of warp {core.index} of block {core.block.number} at {core.at}"
-            core.grid.fail(LaunchError(f"free: {told}: {place}"))
+            core.grid.fail(LaunchError(f"free: {problem}: {place}"))
 
 
 #: By name: called with the frame, and where the arguments and results lie in the local memory of its function.

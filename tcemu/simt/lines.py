@@ -17,10 +17,10 @@ class Sites:
     def of(self, instruction: Instruction, function: Function) -> Site:
         """The line of an instruction, with the lines that called what the compiler has inlined there."""
         key = instruction.line or instruction.text_line, function.name
-        found = self._made.get(key)
-        if found is None:
-            found = self._made[key] = self._site(instruction, function)
-        return found
+        site = self._made.get(key)
+        if site is None:
+            site = self._made[key] = self._site(instruction, function)
+        return site
 
     def _site(self, instruction: Instruction, function: Function) -> Site:
         line = instruction.line

@@ -121,10 +121,10 @@ class Lowering:
         if isinstance(operand, Special):
             if operand.name == "WARP_SZ":
                 return Constant(32, bits)
-            found = self.slots.places.get(f"%{operand.name}")
-            if found is None:
+            place = self.slots.places.get(f"%{operand.name}")
+            if place is None:
                 raise Unsupported(f"the special register {operand} is none that the machine has")
-            return found
+            return place
         if isinstance(operand, Symbol):
             return self.symbol(operand, bits)
         raise Unsupported(f"{operand} is no operand that this instruction takes")
@@ -253,18 +253,18 @@ class Lowering:
             return [self.slots.places[f"{operand.name}.{half}"] for half in ("lo", "hi")]
         if isinstance(operand, Vector):
             return [place for each in operand.items for place in self.halves(each)]
-        found = self.place(operand)
-        return [] if found is None else [found]
+        own = self.place(operand)
+        return [] if own is None else [own]
 
     def cvta(self, number: int, instruction: Instruction) -> tuple[Step, ...]:
         """cvta, cvta.to: from and to generic addresses."""
         words = instruction.opcode.split(".")
         to = words[1] == "to"
         space = words[2 if to else 1]
-        result, given = instruction.operands
+        result, address = instruction.operands
         if words[-1] != "u64":
             raise Unsupported("addresses have 64 bits")
-        source = self.source(given, 64)
+        source = self.source(address, 64)
         if space in ("global", "const"):
             return (self._copy(number, instruction, result, source),)
         window: Source = self.slots.places[WINDOW]
@@ -276,9 +276,9 @@ class Lowering:
 
     def isspacep(self, number: int, instruction: Instruction) -> tuple[Step, ...]:
         """isspacep: whether a generic address lies in a space."""
-        result, given = instruction.operands
+        result, address = instruction.operands
         meaning = moves.INSIDE[instruction.opcode.partition(".")[2]]
-        sources = [self.source(given, 64), self.slots.places[WINDOW], self.slots.places[ORIGIN]]
+        sources = [self.source(address, 64), self.slots.places[WINDOW], self.slots.places[ORIGIN]]
         return (self.compute(number, instruction, meaning, sources, [self.place(result)]),)
 
     # ------------------------------------------------------------------------------------------ ld and st

@@ -27,11 +27,11 @@ Array = npt.NDArray[Any]
 
 def addresses_of(frame: Frame, step: Access) -> Array:
     """The addresses of an access, int64 (32,): in a register of 32 bits, the sum has 32 bits too."""
-    found = values.value(frame, step.address)
+    addresses = values.value(frame, step.address)
     if step.offset:
-        found = found + found.dtype.type(step.offset & (1 << step.address.bits) - 1)
-    found = found.astype(np.uint64).view(np.int64)
-    return found if step.origin is None else found - frame.run.origin
+        addresses = addresses + addresses.dtype.type(step.offset & (1 << step.address.bits) - 1)
+    addresses = addresses.astype(np.uint64).view(np.int64)
+    return addresses if step.origin is None else addresses - frame.run.origin
 
 
 def stored(frame: Frame, step: Access) -> Array:
@@ -64,14 +64,14 @@ def _within(frame: Frame, step: Access, addresses: Array, space: str, mask: int)
         if step.writes:
             run.local.write(addresses, stored(frame, step)[lanes], lanes)
             return
-        found = run.local.read(addresses, step.size, lanes)
+        content = run.local.read(addresses, step.size, lanes)
     else:
         memory = run.core.grid.memory.bytes if space == "const" else run.parameters
         size = len(memory) if space == "const" else run.program.layout.parameter_bytes
         _check(frame, step, space, addresses, lanes, size)
-        found = memory[addresses[lanes, None] + np.arange(step.size, dtype=np.int64)]
+        content = memory[addresses[lanes, None] + np.arange(step.size, dtype=np.int64)]
     data = np.zeros((32, step.size), np.uint8)
-    data[lanes] = found
+    data[lanes] = content
     loaded(frame, step, data, mask)
 
 
@@ -90,8 +90,8 @@ def _check(frame: Frame, step: Access, space: str, addresses: Array, lanes: Arra
     else:
         why = f"is in {space} memory, which kernels cannot write"
     opcode, site = frame.program.opcode(step.number), frame.program.sites[step.number]
-    told = f"{opcode}: lane {lane}: address {address}, {step.size} bytes, {why}"
-    core.grid.fail(MemoryFault(f"{told} (warp {core.index} of block {core.block.number} at {site})"))
+    message = f"{opcode}: lane {lane}: address {address}, {step.size} bytes, {why}"
+    core.grid.fail(MemoryFault(f"{message} (warp {core.index} of block {core.block.number} at {site})"))
 
 
 def fail(frame: Frame, step: Access, addresses: Array) -> NoReturn:
@@ -117,20 +117,20 @@ def operation(step: Access, instruction: Instruction) -> Callable[[Frame], None]
         if generic:
             lanes = lanes_of(mine)
             for space, low, high in (("local", LOCAL, PARAM), ("param", PARAM, 1 << 62)):
-                there = bits_of(lanes & (addresses >= low) & (addresses < high))
-                if there:
-                    _within(frame, step, addresses - low, space, there)
-                    mine &= ~there
+                inside = bits_of(lanes & (addresses >= low) & (addresses < high))
+                if inside:
+                    _within(frame, step, addresses - low, space, inside)
+                    mine &= ~inside
             if not mine:
                 return
         run.core.bits = mine
         if step.writes:
             run.core.execute(instruction, addresses, _values(frame, step))
             return
-        found = run.core.execute(instruction, addresses).bits
+        loaded = run.core.execute(instruction, addresses).bits
         for number, place in enumerate(step.registers):
             if isinstance(place, Place):
-                values.put(frame, place, _fit(found[:, number], place, step), mine)
+                values.put(frame, place, _fit(loaded[:, number], place, step), mine)
 
     return act
 

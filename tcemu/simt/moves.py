@@ -23,10 +23,10 @@ def pack(part: int) -> Meaning:
 
     def meaning(ops: Any, *values: Any) -> Any:
         bits = part * len(values)
-        found = ops.unsigned(values[0], bits)
+        packed = ops.unsigned(values[0], bits)
         for number, value in enumerate(values[1:], 1):
-            found = found | ops.unsigned(value, bits) << number * part
-        return found
+            packed = packed | ops.unsigned(value, bits) << number * part
+        return packed
 
     return meaning
 
@@ -91,9 +91,9 @@ def fitted(meaning: Meaning, sources: Sequence[Fit], results: Sequence[Fit]) -> 
         return meaning
 
     def fits(ops: Any, *values: Any) -> tuple[Any, ...]:
-        given = [_resized(ops, value, *how) for value, how in zip(values, sources, strict=True)]
-        found = meaning(ops, *given)
-        several = found if isinstance(found, tuple) else (found,)
+        resized = [_resized(ops, value, *how) for value, how in zip(values, sources, strict=True)]
+        result = meaning(ops, *resized)
+        several = result if isinstance(result, tuple) else (result,)
         return tuple(_resized(ops, value, *how) for value, how in zip(several, results, strict=True))
 
     return fits

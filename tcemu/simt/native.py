@@ -39,8 +39,8 @@ def runner(blocks: Sequence[Block]) -> Callable[[Run, Frame, int, int, int], int
     function = _SIGNATURE(address)
 
     def run(run: Run, frame: Frame, block: int, mask: int, limit: int) -> int:
-        found: int = function(run.context.address, block, mask, limit)
-        return found
+        ended: int = function(run.context.address, block, mask, limit)
+        return ended
 
     return run
 
@@ -100,8 +100,8 @@ class Emitted(WarpCode):
     def _block(self, number: int) -> None:
         block = self.blocks[number]
         self.label(f"b{number}")  # from another block: another group may be here
-        there = self.let(f"icmp uge i32 {number}, %limit")
-        self.emit(f"br i1 {there}, label %j{number}, label %e{number}")
+        joined = self.let(f"icmp uge i32 {number}, %limit")
+        self.emit(f"br i1 {joined}, label %j{number}, label %e{number}")
         self.label(f"j{number}")
         self.leave(JOINED, number)
         self.label(f"e{number}")
@@ -176,16 +176,16 @@ class Emitted(WarpCode):
         return self.let(f"getelementptr i8, ptr %registers, i64 {place.at}")
 
     def _read(self, place: Place) -> Value:
-        found = self._held.get(place)
-        if found is None:
+        held = self._held.get(place)
+        if held is None:
             where = self._place(place)
             if place.bits == 1:
                 word = self.let(f"load i32, ptr {where}")
-                found = self.value(self.let(f"bitcast i32 {word} to {_MASKS}"), 1)
+                held = self.value(self.let(f"bitcast i32 {word} to {_MASKS}"), 1)
             else:
-                found = self.value(self.let(f"load <32 x i{place.bits}>, ptr {where}, align 32"), place.bits)
-            self._held[place] = found
-        return found
+                held = self.value(self.let(f"load <32 x i{place.bits}>, ptr {where}, align 32"), place.bits)
+            self._held[place] = held
+        return held
 
     def _write(self, place: Place, value: Value, guard: Value | None) -> None:
         if guard is not None:
@@ -222,15 +222,15 @@ class Emitted(WarpCode):
         return self.value(self.let(f"shufflevector {kind} {one}, {kind} poison, <32 x i32> zeroinitializer"), bits)
 
     def _guard(self, guard: Guard) -> Value:
-        found = self._read(guard.place)
-        return ~found if guard.negated else found
+        predicate = self._read(guard.place)
+        return ~predicate if guard.negated else predicate
 
     # ------------------------------------------------------------------------------------------ steps
 
     def _compute(self, step: Compute) -> None:
         guard = None if step.guard is None else self._guard(step.guard)
-        found = step.meaning(self, *map(self._source, step.sources))
-        for place, value in zip(step.results, found if isinstance(found, tuple) else (found,), strict=True):
+        result = step.meaning(self, *map(self._source, step.sources))
+        for place, value in zip(step.results, result if isinstance(result, tuple) else (result,), strict=True):
             if place is not None:
                 self._write(place, value, guard)
 

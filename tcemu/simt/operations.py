@@ -12,7 +12,7 @@ import numpy as np
 
 from tcemu.assembly import Immediate, Memory, Negated, Pair, Register, Sink, Symbol, Vector
 from tcemu.assembly import Instruction as Text
-from tcemu.assembly import Operand as Given
+from tcemu.assembly import Operand as Argument
 from tcemu.instructions import Instruction
 from tcemu.instructions.elements import space_of
 from tcemu.instructions.operand import Operand
@@ -44,11 +44,11 @@ class Bound(NamedTuple):
 
 def bind(instruction: Instruction, text: Text, lowering: Lowering) -> Bound:
     """How frames execute an instruction of the machine."""
-    outs, ins, given_outs, given = matched(instruction, text.operands)
+    outs, ins, given_outs, arguments = matched(instruction, text.operands)
     later = accumulates(instruction)
     into = [_later(lowering, each) for one, each in zip(outs, given_outs, strict=True) if one.later]
     shared = space_of(instruction) == "shared" and len([each for each in ins if each.kind in _PLACES]) == 1
-    reads = [_reader(lowering, operand, each, later, shared) for operand, each in zip(ins, given, strict=True)]
+    reads = [_reader(lowering, operand, each, later, shared) for operand, each in zip(ins, arguments, strict=True)]
     writes = [_writer(lowering, operand, each) for operand, each in zip(outs, given_outs, strict=True)]
     both, opcode = len(writes) == 2, text.opcode  # a string is found faster than an instruction
 
@@ -62,18 +62,18 @@ def bind(instruction: Instruction, text: Text, lowering: Lowering) -> Bound:
 
     executes: Callable[[Frame], Any] = again if len(fixed) == len(reads) and not both else act  # as bar.sync 0
     if instruction.family.startswith("cp.") and not outs:
-        executes = _in_turn(executes, _one_for_all(lowering, ins, given))
+        executes = _in_turn(executes, _one_for_all(lowering, ins, arguments))
     if into:
         further = writes[1] if both else None
         return Bound(_into(executes, into[0]), _second(further) if further else _discard)
     return Bound(executes, _both(writes) if both else (writes[0] if writes else None) or _discard)
 
 
-def _later(lowering: Lowering, given: Given) -> Read:
+def _later(lowering: Lowering, argument: Argument) -> Read:
     """The registers of a result that is written later."""
-    vector = given if isinstance(given, Vector) else Vector((given,))
+    vector = argument if isinstance(argument, Vector) else Vector((argument,))
     if not all(isinstance(each, Register) for each in vector.items):
-        raise Unsupported(f"{given} are no registers, which get the result later")
+        raise Unsupported(f"{argument} are no registers, which get the result later")
     return _registers(lowering, vector, accumulates=True)
 
 
@@ -96,15 +96,15 @@ def _second(write: Write) -> Write:
     return lambda frame, result: write(frame, result[1])
 
 
-def _one_for_all(lowering: Lowering, operands: Sequence[Operand], given: Sequence[Given]) -> list[Place]:
+def _one_for_all(lowering: Lowering, operands: Sequence[Operand], arguments: Sequence[Argument]) -> list[Place]:
     """The registers of operands that the machine takes once for all lanes."""
-    found: list[Source] = []
-    for operand, each in zip(operands, given, strict=True):
+    sources: list[Source] = []
+    for operand, each in zip(operands, arguments, strict=True):
         base = each.base if isinstance(each, Memory) else each
         if operand.uniform and isinstance(base, Register | Vector):
             items = base.items if isinstance(base, Vector) else (base,)
-            found += [lowering.source(item, 32) for item in items]
-    return [each for each in found if isinstance(each, Place)]
+            sources += [lowering.source(item, 32) for item in items]
+    return [each for each in sources if isinstance(each, Place)]
 
 
 def _in_turn(act: Callable[[Frame], Any], places: Sequence[Place]) -> Callable[[Frame], Any]:
@@ -156,14 +156,14 @@ def accumulates(instruction: Instruction) -> bool:
 
 
 def matched(
-    instruction: Instruction, operands: Sequence[Given]
-) -> tuple[list[Operand], list[Operand], list[Given], list[Given]]:
+    instruction: Instruction, operands: Sequence[Argument]
+) -> tuple[list[Operand], list[Operand], list[Argument], list[Argument]]:
     """Records and operands, side by side: the destinations, then the sources that are there.
 
     A pair d|p is two destinations; a tensor map and its coordinates are two operands in one pair of brackets. A
     destination may be absent, or a sink where the record has none.
     """
-    flat: list[Given] = []
+    flat: list[Argument] = []
     for each in operands:
         if isinstance(each, Pair):
             flat += [each.first, each.second]
@@ -181,19 +181,19 @@ def matched(
         flat = flat[1:]
     elif outs and not paired and len(flat) < len(outs) + least:
         outs = []
-    given = flat[len(outs) :]
-    if not least <= len(given) <= len(ins):
-        raise Unsupported(f"it takes {least} to {len(ins)} operands after its result; got {len(given)}")
-    ins = _there(ins, given)
-    return outs, ins, flat[: len(outs)], given
+    arguments = flat[len(outs) :]
+    if not least <= len(arguments) <= len(ins):
+        raise Unsupported(f"it takes {least} to {len(ins)} operands after its result; got {len(arguments)}")
+    ins = _present(ins, arguments)
+    return outs, ins, flat[: len(outs)], arguments
 
 
-def _there(operands: list[Operand], given: Sequence[Given]) -> list[Operand]:
+def _present(operands: list[Operand], arguments: Sequence[Argument]) -> list[Operand]:
     """The operands that are given: the last optional ones are left out, or a mask of lanes where there is no vector."""
-    missing = len(operands) - len(given)
+    missing = len(operands) - len(arguments)
     absent = [
         each for number, each in enumerate(operands)
-        if each.kind == "lane mask" and missing and not isinstance(given[number], Vector)
+        if each.kind == "lane mask" and missing and not isinstance(arguments[number], Vector)
     ]  # fmt: skip
     rest = [each for each in reversed(operands) if each.optional and each not in absent]
     absent += rest[: missing - len(absent)]
@@ -203,36 +203,36 @@ def _there(operands: list[Operand], given: Sequence[Given]) -> list[Operand]:
 # ---------------------------------------------------------------------------------------------------- sources
 
 
-def _reader(lowering: Lowering, operand: Operand, given: Given, accumulates: bool, shared: bool) -> Read:
+def _reader(lowering: Lowering, operand: Operand, argument: Argument, accumulates: bool, shared: bool) -> Read:
     """A function of a frame: the operand as the machine takes it; `shared`: an address of 64 bits is one there."""
     kind = operand.kind
     if kind == "coordinates":
-        return _numbers(lowering, given, np.int32)
+        return _numbers(lowering, argument, np.int32)
     if kind in ("pair", "lane mask"):
-        several = _numbers(lowering, given, np.uint32)
+        several = _numbers(lowering, argument, np.uint32)
         return lambda frame: tuple(several(frame))
     if kind == "tensor map":
-        return _tensor_map(lowering, given)
-    tensor = kind == "tensor address" or (operand.described and isinstance(given, Memory))
+        return _tensor_map(lowering, argument)
+    tensor = kind == "tensor address" or (operand.described and isinstance(argument, Memory))
     if tensor or kind in ("address", "pointer"):
-        base = given.base if isinstance(given, Memory) else given
+        base = argument.base if isinstance(argument, Memory) else argument
         narrow = isinstance(base, Register) and lowering.slots.places[base.name].bits == 32
-        return _address(lowering, given, tensor or kind == "pointer", shared=not tensor and (shared or narrow))
-    if isinstance(given, Vector) or (isinstance(given, Register) and len(lowering.halves(given)) > 1):
-        return _registers(lowering, given if isinstance(given, Vector) else Vector((given,)), accumulates)
-    source = lowering.source(given, max(operand.bits, 32), "b")
+        return _address(lowering, argument, tensor or kind == "pointer", shared=not tensor and (shared or narrow))
+    if isinstance(argument, Vector) or (isinstance(argument, Register) and len(lowering.halves(argument)) > 1):
+        return _registers(lowering, argument if isinstance(argument, Vector) else Vector((argument,)), accumulates)
+    source = lowering.source(argument, max(operand.bits, 32), "b")
     if kind == "predicate":
-        return _predicate(source, isinstance(given, Negated), one=operand.uniform)
+        return _predicate(source, isinstance(argument, Negated), one=operand.uniform)
     if kind == "membermask" and isinstance(source, Constant):
         return _Always(source.value & FULL)
     if isinstance(source, Constant):
-        value = given.value if isinstance(given, Immediate) else source.value
+        value = argument.value if isinstance(argument, Immediate) else source.value
         return _Always(value - (1 << 64) if value >= 1 << 63 else value)
     if isinstance(source, Place) and (operand.uniform or operand.described):
         return lambda frame: _agreed(frame, frame.lanes(source))
     if kind in ("registers", "metadata", "scale", "value") and isinstance(source, Place):
         if kind == "registers":
-            return _registers(lowering, Vector((given,)), accumulates)
+            return _registers(lowering, Vector((argument,)), accumulates)
         if source.bits == 16 or source.bits == 8:
             return lambda frame: frame.lanes(source).astype(_U32)
         return lambda frame: frame.lanes(source)
@@ -256,9 +256,9 @@ def _one(frame: Frame, source: Source) -> int:
     return frame.one(source) if isinstance(source, Place) else int(values.uniform(frame, source))
 
 
-def _numbers(lowering: Lowering, given: Given, kind: Any) -> Callable[[Frame], list[int]]:
+def _numbers(lowering: Lowering, argument: Argument, kind: Any) -> Callable[[Frame], list[int]]:
     """A list of numbers of 32 bits, one for the warp each."""
-    items = given.items if isinstance(given, Vector) else (given,)
+    items = argument.items if isinstance(argument, Vector) else (argument,)
     sources = [lowering.source(each, 32) for each in items]
     return lambda frame: [int(np.uint32(_one(frame, each) & FULL).astype(kind)) for each in sources]
 
@@ -274,12 +274,12 @@ def _predicate(source: Source, negated: bool, one: bool) -> Read:
     return lambda frame: lanes_of(frame.mask(source) ^ flip)  # type: ignore[arg-type]
 
 
-def _address(lowering: Lowering, given: Given, one: bool, shared: bool) -> Read:
+def _address(lowering: Lowering, argument: Argument, one: bool, shared: bool) -> Read:
     """An address for each lane; one for all lanes if they give the same, where the machine takes one.
 
     For the machine, the block's own addresses in `shared` memory begin at 0.
     """
-    memory = given if isinstance(given, Memory) else Memory(given)  # type: ignore[arg-type]
+    memory = argument if isinstance(argument, Memory) else Memory(argument)  # type: ignore[arg-type]
     layout, base, offset = lowering.layout, memory.base, memory.offset
     if isinstance(base, Symbol) and base.name in layout.shared:
         return _Always(layout.shared[base.name] + base.offset + offset)
@@ -287,18 +287,18 @@ def _address(lowering: Lowering, given: Given, one: bool, shared: bool) -> Read:
     if isinstance(source, Constant):
         return _Always(source.value + offset)
     if not isinstance(source, Place):
-        raise Unsupported(f"{given} is no address")
+        raise Unsupported(f"{argument} is no address")
     place: Place = source
     wrapped = np.dtype(f"u{place.bits // 8}").type(offset & (1 << place.bits) - 1)
 
     def read(frame: Frame) -> Any:
         # not the register itself, which changes before an asynchronous copy has read what the address points to
         lanes = frame.lanes(place) + wrapped
-        found = lanes.view(_I64) if place.bits == 64 else lanes.astype(_I64)
+        addresses = lanes.view(_I64) if place.bits == 64 else lanes.astype(_I64)
         origin = frame.run.origin if shared else 0
         if origin:
-            found = np.where((found >= origin) & (found < origin + BLOCK), found - origin, found)
-        return _agreed(frame, found) if one else found
+            addresses = np.where((addresses >= origin) & (addresses < origin + BLOCK), addresses - origin, addresses)
+        return _agreed(frame, addresses) if one else addresses
 
     return read
 
@@ -315,25 +315,26 @@ def _agreed(frame: Frame, values: Any) -> Any:
     return values
 
 
-def _tensor_map(lowering: Lowering, given: Given) -> Read:
+def _tensor_map(lowering: Lowering, argument: Argument) -> Read:
     """A tensor map: the one that lies in the parameters, or the address of one in global memory."""
-    if isinstance(given, Memory) and isinstance(given.base, Symbol) and given.base.name in lowering.layout.parameters:
-        at = lowering.layout.parameters[given.base.name] + given.offset
+    base = argument.base if isinstance(argument, Memory) else None
+    if isinstance(argument, Memory) and isinstance(base, Symbol) and base.name in lowering.layout.parameters:
+        at = lowering.layout.parameters[base.name] + argument.offset
         return lambda frame: map_of(frame.run.parameters[at : at + BYTES].tobytes())
-    read = _address(lowering, given, one=True, shared=False)
+    read = _address(lowering, argument, one=True, shared=False)
 
-    def found(frame: Frame) -> Any:
+    def read_map(frame: Frame) -> Any:
         at = read(frame)
         if type(at) is int and window_of(at) == "param":
             return map_of(frame.run.parameters[at - PARAM : at - PARAM + BYTES].tobytes())
         return at
 
-    return found
+    return read_map
 
 
-def _registers(lowering: Lowering, given: Vector, accumulates: bool) -> Read:
+def _registers(lowering: Lowering, vector: Vector, accumulates: bool) -> Read:
     """Registers (32, n): a view of the file where they are neighbours; those that are written later as such."""
-    sources = [place for each in given.items for place in _places(lowering, each)]
+    sources = [place for each in vector.items for place in _places(lowering, each)]
     places = [each for each in sources if isinstance(each, Place)]
     widths = {each.bits for each in sources}
     if len(places) == len(sources) and len(widths) == 1 and widths <= {32, 64}:
@@ -349,9 +350,9 @@ def _registers(lowering: Lowering, given: Vector, accumulates: bool) -> Read:
     return lambda frame: np.stack([values.value(frame, each).astype(kind) for each in sources], axis=1)
 
 
-def _places(lowering: Lowering, given: Given) -> Sequence[Source]:
+def _places(lowering: Lowering, argument: Argument) -> Sequence[Source]:
     """The registers of one item of a vector: two of a register of 128 bits."""
-    return lowering.halves(given) if isinstance(given, Register) else [lowering.source(given, 32)]
+    return lowering.halves(argument) if isinstance(argument, Register) else [lowering.source(argument, 32)]
 
 
 def _rows(places: Sequence[Place]) -> Any:
@@ -364,9 +365,9 @@ def _rows(places: Sequence[Place]) -> Any:
 # ---------------------------------------------------------------------------------------------------- destinations
 
 
-def _writer(lowering: Lowering, operand: Operand, given: Given) -> Write | None:
+def _writer(lowering: Lowering, operand: Operand, argument: Argument) -> Write | None:
     """A function of a frame and a result: write a destination's registers in the active lanes; None for a sink."""
-    items = given.items if isinstance(given, Vector) else (given,)
+    items = argument.items if isinstance(argument, Vector) else (argument,)
     places: list[Place | None] = []
     for each in items:
         places += lowering.halves(each) or [None]
@@ -379,15 +380,15 @@ def _writer(lowering: Lowering, operand: Operand, given: Given) -> Write | None:
     rows = _rows(named) if len(named) == len(places) and {each.bits for each in named} == {32} else None
 
     def write(frame: Frame, result: Any) -> None:
-        found = result.bits if type(result) is Registers else np.asarray(result)
-        if found.dtype.kind == "f":
-            found = found.view(f"u{found.itemsize}")
-        if rows is not None and frame.run.active is None and found.ndim == 2:
-            frame.rows[32][rows] = found.T
+        values = result.bits if type(result) is Registers else np.asarray(result)
+        if values.dtype.kind == "f":
+            values = values.view(f"u{values.itemsize}")
+        if rows is not None and frame.run.active is None and values.ndim == 2:
+            frame.rows[32][rows] = values.T
             return
         for number, place in enumerate(places):
             if place is not None:
-                frame.put(place, found if found.ndim == 0 else found if found.ndim == 1 else found[:, number])
+                frame.put(place, values if values.ndim == 0 else values if values.ndim == 1 else values[:, number])
 
     return write
 

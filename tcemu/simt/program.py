@@ -227,9 +227,9 @@ def _all(frame: Frame) -> int:
 
 
 def _blocks_of_instructions(blocks: Any, count: int) -> Mapping[int, int]:
-    found, block = {}, 0
+    block_of, block = {}, 0
     for number in range(count + 1):
         while block + 1 < len(blocks) and blocks[block + 1].first <= number:
             block += 1
-        found[number] = block
-    return found
+        block_of[number] = block
+    return block_of

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 def run(run: Run, frame: Frame, block: int, mask: int, limit: int) -> int:
     """Run lanes from a block on until something happens: a reason, and in the higher bits the block or instruction."""
-    blocks, found = frame.program.blocks, None
-    while found is None:
+    blocks, reason = frame.program.blocks, None
+    while reason is None:
         here = blocks[block]
         if here.operation is not None:
             return OPERATION | block << 4
@@ -31,10 +31,10 @@ def run(run: Run, frame: Frame, block: int, mask: int, limit: int) -> int:
                 compute(frame, step, mask)
             else:
                 _access(frame, step, mask)
-        block, found = _ended(run, frame, block, mask)
-        if found is None and block >= limit:
-            found = JOINED
-    return found | block << 4
+        block, reason = _ended(run, frame, block, mask)
+        if reason is None and block >= limit:
+            reason = JOINED
+    return reason | block << 4
 
 
 def _ended(run: Run, frame: Frame, block: int, mask: int) -> tuple[int, int | None]:
@@ -70,8 +70,8 @@ def compute(frame: Frame, step: Compute, mask: int) -> None:
     active = guarded(frame, step.guard, mask)
     if not active:
         return
-    found = step.meaning(ARRAYS, *(value(frame, each) for each in step.sources))
-    for place, result in zip(step.results, found if isinstance(found, tuple) else (found,), strict=True):
+    outcome = step.meaning(ARRAYS, *(value(frame, each) for each in step.sources))
+    for place, result in zip(step.results, outcome if isinstance(outcome, tuple) else (outcome,), strict=True):
         if place is not None:
             put(frame, place, result, active)
 

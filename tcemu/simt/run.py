@@ -150,10 +150,10 @@ class Run:
 
     def _operation(self, where: Where) -> Operation:
         frame, block = where
-        found = frame.program.blocks[block].operation
-        if found is None:
+        operation = frame.program.blocks[block].operation
+        if operation is None:
             raise LaunchError(f"lanes wait at block {block}, which is no operation")
-        return found
+        return operation
 
     def _idle(self) -> None:
         """No group can continue: other warps run until some may, or the launch ends with a deadlock."""
@@ -221,10 +221,10 @@ class Run:
         runner, blocks, touches = program.runner, program.blocks, program.touches if self.core.watched else None
         while block < limit:
             before = touches.before(frame) if touches else None
-            found = runner(self, frame, block, mask, limit)
+            ended = runner(self, frame, block, mask, limit)
             if touches and before is not None:
                 touches.after(frame, mask, before)
-            reason, at = found & 15, found >> 4
+            reason, at = ended & 15, ended >> 4
             operation = blocks[at].operation if reason == OPERATION else None
             if operation is None:
                 self._after[reason](frame, at, mask)

@@ -57,8 +57,8 @@ def survey(module: Module, kernel: Function, target: str | None = None) -> tuple
     """
     layout = Layout.of(module, kernel)
     surveyed = [_Survey(module, each, layout, target or target_of(module)) for each in layout.functions.values()]
-    found = [executed for each in surveyed for executed in each.executed()]
-    return tuple(sorted(found, key=lambda each: each.instruction.text_line))
+    executed_by_all = [executed for each in surveyed for executed in each.executed()]
+    return tuple(sorted(executed_by_all, key=lambda each: each.instruction.text_line))
 
 
 class _Survey(Program):
@@ -73,14 +73,14 @@ class _Survey(Program):
 
     def executed(self) -> list[Executed]:
         """Its instructions."""
-        found = []
+        executed = []
         for number, instruction in enumerate(self.function.body):
             try:
                 who, why = self._who(number, instruction), ""
             except TcemuError as error:
                 who, why = "unsupported", str(error)
-            found.append(Executed(self.function, instruction, self.sites[number], who, why))
-        return found
+            executed.append(Executed(self.function, instruction, self.sites[number], who, why))
+        return executed
 
     def _who(self, number: int, instruction: Instruction) -> Who:
         head = instruction.opcode.partition(".")[0]

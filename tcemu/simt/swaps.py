@@ -46,16 +46,16 @@ def _swaps(text: Instruction) -> bool:
 def _known(function: Function) -> dict[Operand, tuple[Operand, int]]:
     """Registers that always hold an address in another register, or of a variable, and what is added to it."""
     counts = Counter(each.operands[0] for each in function.body if each.operands)
-    found: dict[Operand, tuple[Operand, int]] = {}
+    known: dict[Operand, tuple[Operand, int]] = {}
     for each in function.body:
         head, *rest = each.operands or (None,)
         if not isinstance(head, Register) or counts[head] > 1 or each.guard:
             continue
         if each.opcode.startswith("mov.") and isinstance(rest[0], Symbol):
-            found[head] = replace(rest[0], offset=0), rest[0].offset
+            known[head] = replace(rest[0], offset=0), rest[0].offset
         elif each.opcode.startswith("add.") and isinstance(rest[0], Register) and isinstance(rest[1], Immediate):
-            found[head] = rest[0], rest[1].value
-    return found
+            known[head] = rest[0], rest[1].value
+    return known
 
 
 def _place(text: Instruction, known: dict[Operand, tuple[Operand, int]]) -> _Place:
@@ -87,10 +87,10 @@ def _begins(
 def _copies(loaded: Operand, function: Function) -> set[Operand]:
     """The registers that a loaded value reaches by mov."""
     moves = [each.operands for each in function.body if each.opcode.startswith("mov.")]
-    found = {loaded}
-    while more := {to for to, of, *_ in moves if of in found} - found:
-        found |= more
-    return found
+    copies = {loaded}
+    while more := {to for to, of, *_ in moves if of in copies} - copies:
+        copies |= more
+    return copies
 
 
 def _relaxed(text: Instruction) -> Instruction:

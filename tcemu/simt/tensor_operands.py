@@ -22,21 +22,21 @@ def given(text: Text, registers: Mapping[str, str]) -> list[Argument]:
 
 
 def _described(operand: Operand, registers: Mapping[str, str]) -> Argument:
-    told = str(operand)
+    text = str(operand)
     if isinstance(operand, Negated):
-        return Argument("predicate", 1, text=told)
+        return Argument("predicate", 1, text=text)
     if isinstance(operand, Register):
         kind = registers[operand.name]
-        return Argument("predicate" if kind == "pred" else "register", width(kind), kind[0] == "f", text=told)
+        return Argument("predicate" if kind == "pred" else "register", width(kind), kind[0] == "f", text=text)
     if isinstance(operand, Immediate):
-        return Argument("number" if operand.kind == "int" else "other", value=operand.value, text=told)
+        return Argument("number" if operand.kind == "int" else "other", value=operand.value, text=text)
     if isinstance(operand, Memory) and isinstance(operand.base, Symbol):
-        return Argument("address", text=told)
+        return Argument("address", text=text)
     if isinstance(operand, Memory) and isinstance(operand.base, Register) and not operand.coordinates:
         base = _described(operand.base, registers)
-        return Argument("address", base.bits, base.floats, text=told)
+        return Argument("address", base.bits, base.floats, text=text)
     if isinstance(operand, Vector):
         parts = [_described(each, registers) for each in operand.items]
         if all(each.form == "register" for each in parts) and len({each.bits for each in parts}) == 1:
-            return Argument("vector", parts[0].bits, registers=len(parts), text=told)
-    return Argument("other", text=told)
+            return Argument("vector", parts[0].bits, registers=len(parts), text=text)
+    return Argument("other", text=text)

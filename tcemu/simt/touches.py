@@ -41,8 +41,8 @@ class Touches:
     def __init__(self, program: Program) -> None:
         self._program = program
         self._rows = frozenset(_results(program))
-        found = [(number, tuple(self._of(block))) for number, block in enumerate(program.blocks) if self._rows]
-        self._of_block = {number: touches for number, touches in found if touches}
+        by_block = [(number, tuple(self._of(block))) for number, block in enumerate(program.blocks) if self._rows]
+        self._of_block = {number: touches for number, touches in by_block if touches}
         self._native = np.array([n for n in self._of_block if program.blocks[n].operation is None], np.intp)
 
     def __bool__(self) -> bool:
@@ -107,8 +107,8 @@ def _results(program: Program) -> Iterator[int]:
         text = program.function.body[block.first] if block.operation is not None else None
         instruction = None if text is None else program.instruction(text)
         if text is not None and instruction is not None and operations.accumulates(instruction):
-            outs, ins, *given = operations.matched(instruction, text.operands)
-            pairs = zip([*outs, *ins], [*given[0], *given[1]], strict=True)
+            outs, ins, *arguments = operations.matched(instruction, text.operands)
+            pairs = zip([*outs, *ins], [*arguments[0], *arguments[1]], strict=True)
             later = [each for record, each in pairs if record.later or record.direction == "in out"]
             yield from (place.row for place in _places(program, later) if place.bits == _BITS)
 

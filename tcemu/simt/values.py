@@ -37,8 +37,8 @@ def uniform(frame: Frame, source: Uniform) -> Any:
 def put(frame: Frame, place: Place, result: Array, active: int) -> None:
     """Write a register in the lanes of a mask."""
     if place.bits == 1:
-        held, found = frame.mask(place), bits_of(np.broadcast_to(result, LANES))
-        frame.masks[place.row] = held & ~active | found & active
+        held, bits = frame.mask(place), bits_of(np.broadcast_to(result, LANES))
+        frame.masks[place.row] = held & ~active | bits & active
     elif active == FULL:
         frame.lanes(place)[:] = result
     else:

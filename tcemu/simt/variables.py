@@ -37,13 +37,13 @@ class Variables:
 
     def array(self, variable: Variable) -> Array:
         """The bytes of a variable, with its initial value when it is first used."""
-        found = self._arrays.get(variable.name)
-        if found is None:
-            found = self._arrays[variable.name] = np.zeros(max(variable.size, 1), np.uint8)
+        array = self._arrays.get(variable.name)
+        if array is None:
+            array = self._arrays[variable.name] = np.zeros(max(variable.size, 1), np.uint8)
             for at, size, value in variable.elements():
                 if isinstance(value, Immediate):
-                    _write(found, at, size, value.value)
-        return found
+                    _write(array, at, size, value.value)
+        return array
 
     def relocate(self, variables: Sequence[Variable], addresses: Mapping[str, int]) -> None:
         """Write the addresses of variables and functions into the initial values that name them."""
