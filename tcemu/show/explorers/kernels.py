@@ -93,4 +93,4 @@ def _copied(args: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _kept(got: npt.NDArray[Any], right: npt.NDArray[Any]) -> str:
-    return f"{int((got == right).sum())} of {counted(right.size, 'element')} are right"
+    return f"{int((got == right).sum()):,} of {counted(right.size, 'element')} are right"

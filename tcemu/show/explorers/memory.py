@@ -73,7 +73,7 @@ def descriptor_of_two_generations(start: int = 0, lbo: int = 16, sbo: int = 1024
         return show.descriptor(tile) if of == "wgmma" else show.descriptor_of_tcgen05(tile)
 
     fields = {"start": start, "lbo": lbo, "sbo": sbo}
-    sliders = {name: Range(name, 16368, step=16) for name in fields}
+    sliders = {name: Range(name.upper() if name.endswith("bo") else name, 16368, step=16) for name in fields}
     of = Choice("descriptor of", ("tcgen05", "wgmma"), "tcgen05")
     return Explorer(draw, controls(fields | {"swizzle": _swizzle(swizzle)}, **sliders, swizzle=tuple(_SWIZZLES), of=of))
 
