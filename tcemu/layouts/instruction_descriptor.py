@@ -117,9 +117,9 @@ class InstructionDescriptor:
 
     >>> from tcemu.layouts.instruction_descriptor import InstructionDescriptor
     >>> desc = InstructionDescriptor.decode(0x08400010, "f16")
-    >>> desc.m, found.n, found.k, found.d, found.a, found.b
+    >>> desc.m, desc.n, desc.k, desc.d, desc.a, desc.b
     (128, 256, 16, 'f32', 'f16', 'f16')
-    >>> f"{found.encode():#010x}"
+    >>> f"{desc.encode():#010x}"
     '0x08400010'
     """
 

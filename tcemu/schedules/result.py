@@ -82,7 +82,7 @@ class ScheduleSearch:
     >>> def meet(warp):
     ...     warp.bar_sync()
     >>> result = tcemu.search_schedules(meet, block=64, delays=1)
-    >>> found.failures, result.covered
+    >>> result.failures, result.covered
     ([], 'all 4 orders without a delay; all 8 orders with 1 delay; in 12 runs')
     """
 

@@ -207,7 +207,7 @@ def hint(name: str | int) -> str:
 
     >>> from tcemu.course import ladder
     >>> len(ladder.hint("swizzle").splitlines())
-    1
+    3
     """
     return Hint("\n".join(found(name).hints))
 

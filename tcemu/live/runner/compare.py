@@ -72,7 +72,7 @@ class Comparison:
     >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
     >>> a, b, c = (np.zeros((32, mma.fragments[role].registers), np.uint32) for role in "abc")
     >>> result = tcemu.live.compare(mma, a, b, c)  # on a GPU  # doctest: +SKIP
-    >>> found.equal, found.compared, result.unit  # doctest: +SKIP
+    >>> result.equal, result.compared, result.unit  # doctest: +SKIP
     (True, 128, 'registers')
     """
 
