@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -166,8 +167,13 @@ def _fma_tree(a: Array, b: Array, ks: Array, parents: Array, sums: Array, first:
 
         fma_tree(a, b, ks, parents, sums, first)
         return
-    for node in range(first, len(ks)):
-        running = sums[parents[node]] if parents[node] >= 0 else np.zeros(len(a), np.uint32)
-        for k in ks[node]:
-            running = fma32(a[:, k], b[:, k], running)
-        sums[node] = running
+    depths: dict[int, int] = {}  # nodes whose parents are known are computed at once
+    for node, parent in enumerate(parents[first:].tolist(), first):
+        depths[node] = depths.get(parent, 0) + 1
+    for _, nodes in groupby(sorted(depths, key=depths.__getitem__), key=depths.__getitem__):
+        some = np.array(list(nodes), np.intp)
+        known = parents[some]
+        running = np.where(known[:, None] >= 0, sums[known], np.uint32(0))
+        for k in ks[some].T:
+            running = fma32(a[:, k].T, b[:, k].T, running)
+        sums[some] = running
