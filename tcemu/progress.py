@@ -10,7 +10,7 @@ import sys
 import time
 from html import escape
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from tcemu.tracebacks import shell
 
@@ -38,6 +38,9 @@ class Progress:
     ...         progress.show(done)
     """
 
+    #: the one that has a bar in the terminal, where there is room for one: work inside other work shows nothing
+    _shown: ClassVar[Progress | None] = None
+
     def __init__(self, what: str, total: float | None = None, unit: str = "", *, patience: float = 0.0) -> None:
         self.what, self.total, self.unit = what, total, f" {unit}" if unit else ""
         self._began = time.monotonic()
@@ -59,8 +62,10 @@ class Progress:
         """Show how much is done. `total` and `what` replace those given before; `note` is added to this update."""
         self.what, self.total = what or self.what, self.total if total is None else total
         now = time.monotonic()
+        if now < self._next or Progress._shown not in (None, self):
+            return
         where = place()
-        if now < self._next or where not in ("notebook", "terminal"):
+        if where not in ("notebook", "terminal"):
             return
         words = ""
         if self.total is not None:
@@ -78,7 +83,7 @@ class Progress:
         self._next = 0.0
         if self._bar is not None:
             self._bar.stop()
-            self._bar = None
+            self._bar = Progress._shown = None
         if self._output is not None:
             self._output.update({"text/plain": "", "text/html": ""}, raw=True)
 
@@ -106,6 +111,7 @@ class Progress:
             self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
             self._bar.add_task(self.what, total=self.total, words=words)
             self._bar.start()
+            Progress._shown = self
         self._bar.update(0, description=self.what, completed=done, total=self.total, words=words)
 
 

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import tcemu
 from tcemu.errors import GpuUnavailable
 from tcemu.progress import Progress, rest
 
@@ -28,6 +29,26 @@ class Terminal(io.StringIO):
 
     def isatty(self):
         return True
+
+
+def test_a_launch_shows_its_blocks_and_only_the_outer_of_two_bars_is_shown(monkeypatch):
+    """Without patience, as if the launch took long."""
+    monkeypatch.setattr("tcemu.progress.PATIENCE", 0.0)
+
+    def kernel(warp):
+        warp.bar_sync()
+
+    alone, inside = Terminal(monkeypatch), Terminal(monkeypatch)
+    monkeypatch.setattr("sys.stderr", alone)
+    tcemu.launch(kernel, grid=40)
+    assert "kernel" in alone.getvalue()
+    assert "40 of 40 blocks" in alone.getvalue()
+    monkeypatch.setattr("sys.stderr", inside)
+    with Progress("seeds", 2) as progress:
+        progress.show(1)
+        tcemu.launch(kernel, grid=40)
+    assert "seeds" in inside.getvalue()
+    assert "blocks" not in inside.getvalue()
 
 
 def test_progress_in_a_notebook(monkeypatch):

@@ -22,6 +22,7 @@ from tcemu.machine.scheduler import Overrun, Scheduler
 from tcemu.machine.stopped import alike, came, gone, waiting
 from tcemu.machine.strategy import InOrder, strategy_of
 from tcemu.machine.tensor_memory import Multiprocessor
+from tcemu.progress import Progress
 
 #: The most groups of blocks that are listed when a launch is interrupted.
 _SHOWN = 8
@@ -96,6 +97,8 @@ class Grid:
         self.cores: dict[int, list[Core]] = {} if before is None else before.cores
         #: the SMs on which blocks have used Tensor Memory
         self.multiprocessors: list[Multiprocessor] = [] if before is None else before.multiprocessors
+        #: what shows how many of its blocks have ended
+        self.bar: Progress | None = None
         #: how many blocks are in flight at most
         self.resident = resident
         #: the clusters that have not started; without clusters, each block is one
@@ -252,6 +255,8 @@ class Grid:
         """A block has ended: start the next one, unless enough others run."""
         del self.blocks[block.number], self.cores[block.number]
         self.done += 1
+        if self.bar is not None:
+            self.bar.show(self.done)
         if self._running() < self._together():
             self.admit()
         self._advance()

@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import isasyncgen, iscoroutine, isgenerator
+from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tcemu import progress
 from tcemu.errors import Interrupted, LaunchError, TcemuError, briefly, counted, is_whole, listing, shown
 from tcemu.instructions.targets import target_named
 from tcemu.machine.allocation import Shared
@@ -254,9 +256,13 @@ def name_of(kernel: Kernel) -> str:
 
 
 def _run(kernel: Kernel, args: Sequence[Any], grid: Grid, result: Launch) -> None:
-    """Run all blocks under one policy."""
+    """Run all blocks under one policy; in a terminal, a bar shows how many have ended."""
     try:
-        with launched(kernel):
+        with (
+            launched(kernel),
+            progress.Progress(result.kernel, prod(result.grid), "blocks", patience=progress.PATIENCE) as bar,
+        ):
+            grid.bar = bar if progress.place() == "terminal" else None
             grid.run(body_of(kernel, args))
     finally:
         result.counts, result.blocks = Counter(grid.counts), grid.done

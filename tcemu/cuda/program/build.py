@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tcemu.errors import CompilationError, TcemuError
+from tcemu.progress import Progress
 
 #: The runtime that programs are linked with.
 RUNTIME = Path(__file__).parent / "runtime.cpp"
@@ -37,12 +38,14 @@ def build(files: Sequence[Path], arch: str, options: Sequence[str], folder: Path
     common = ["-std=c++17", "-lineinfo", "-gencode", f"arch={virtual},code={virtual}", *options]
     library = folder / "libcudart.so"
     made = f"-std=c++17 -O1 -shared -Xcompiler -fPIC -cudart none -x c++ {RUNTIME} -o {library}"
-    _do([nvcc, *made.split()], "the runtime")
     executable = folder / "program"
     kept = folder / "kept"
     kept.mkdir()
     link = ["-cudart", "none", f"-L{folder}", "-lcudart", "-Xlinker", f"-rpath={folder}"]
-    _do([nvcc, *common, "--keep", "--keep-dir", str(kept), *map(str, files), *link, "-o", str(executable)], "nvcc")
+    with Progress(f"nvcc compiles {', '.join(each.name for each in files)}") as bar:
+        bar.show()
+        _do([nvcc, *made.split()], "the runtime")
+        _do([nvcc, *common, "--keep", "--keep-dir", str(kept), *map(str, files), *link, "-o", str(executable)], "nvcc")
     return Built(executable, tuple(sorted(kept.glob("*.ptx"))))
 
 
