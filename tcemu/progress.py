@@ -32,6 +32,8 @@ def place() -> Literal["notebook", "terminal", "log", "quiet"]:
 class Progress:
     """Shows how much of `total` is done; without a total, that something goes on. It waits `patience` seconds first.
 
+    `notebook`: whether it is shown in a notebook, too, among the outputs of the cell.
+
     >>> from tcemu.progress import Progress
     >>> with Progress("seeds of kernel", 100) as progress:
     ...     for done in range(1, 101):
@@ -41,10 +43,13 @@ class Progress:
     #: the one that has a bar in the terminal, where there is room for one: work inside other work shows nothing
     _shown: ClassVar[Progress | None] = None
 
-    def __init__(self, what: str, total: float | None = None, unit: str = "", *, patience: float = 0.0) -> None:
+    def __init__(
+        self, what: str, total: float | None = None, unit: str = "", *, patience: float = 0.0, notebook: bool = True
+    ) -> None:
         self.what, self.total, self.unit = what, total, f" {unit}" if unit else ""
         self._began = time.monotonic()
         self._next = self._began + patience
+        self._places = ("notebook", "terminal") if notebook else ("terminal",)
         #: rich's bar, or the output in the notebook and the number of its cell
         self._bar: Any = None
         self._output: Any = None
@@ -65,7 +70,7 @@ class Progress:
         if now < self._next or Progress._shown not in (None, self):
             return
         where = place()
-        if where not in ("notebook", "terminal"):
+        if where not in self._places:
             return
         words = ""
         if self.total is not None:

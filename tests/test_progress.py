@@ -33,7 +33,7 @@ class Terminal(io.StringIO):
 
 def test_a_launch_shows_its_blocks_and_only_the_outer_of_two_bars_is_shown(monkeypatch):
     """Without patience, as if the launch took long."""
-    monkeypatch.setattr("tcemu.progress.PATIENCE", 0.0)
+    monkeypatch.setattr("tcemu.machine.launch.PATIENCE", 0.0)
 
     def kernel(warp):
         warp.bar_sync()

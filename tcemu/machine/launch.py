@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu import progress
 from tcemu.errors import Interrupted, LaunchError, TcemuError, briefly, counted, is_whole, listing, shown
 from tcemu.instructions.targets import target_named
 from tcemu.machine.allocation import Shared
@@ -27,6 +26,7 @@ from tcemu.machine.pending import POLICIES, Policy, check_policy
 from tcemu.machine.sites import launched
 from tcemu.machine.strategy import InOrder
 from tcemu.machine.warp import Warp
+from tcemu.progress import PATIENCE, Progress
 
 Array = npt.NDArray[Any]
 Kernel = Callable[..., object]
@@ -260,9 +260,9 @@ def _run(kernel: Kernel, args: Sequence[Any], grid: Grid, result: Launch) -> Non
     try:
         with (
             launched(kernel),
-            progress.Progress(result.kernel, prod(result.grid), "blocks", patience=progress.PATIENCE) as bar,
+            Progress(result.kernel, prod(result.grid), "blocks", patience=PATIENCE, notebook=False) as bar,
         ):
-            grid.bar = bar if progress.place() == "terminal" else None
+            grid.bar = bar
             grid.run(body_of(kernel, args))
     finally:
         result.counts, result.blocks = Counter(grid.counts), grid.done

@@ -2,6 +2,13 @@
 
 The blocks behind an operation are those where lanes certainly come after it and from where none gets back to it. Lanes
 that are in such a block have left the operation out: others that wait for them there wait in vain.
+
+Lanes that leave an operation out and exit are not such lanes, and there is no hint about them either. A barrier and a
+.sync instruction wait for the threads that have not exited, and an exit releases a barrier that waits only for it
+(PTX ISA 9.1, 9.7.13.1 barrier and 9.7.12.7 exit). ``if (i < n) { ...; __syncthreads(); ... }`` and
+``if (i >= n) return;`` before it are the same PTX, so a hint about the one would be false about the other. What goes
+wrong then has rules of its own: a value that shfl reads from a lane that has exited (sanitizer/shuffles.py), and bytes
+that the lanes that are gone should have written.
 """
 
 from __future__ import annotations
