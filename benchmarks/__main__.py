@@ -10,7 +10,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 SCRIPTS = (
     "startup", "matmul", "batches", "classes", "every", "speed --print", "moves", "launch", "sliders", "check",
-    "timeline", "ptx", "cuda",
+    "timeline", "ptx", "cuda_kernels",
     "peers",  # the last, because it ends here if the extra `peers` is not installed
 )  # fmt: skip
 for script in SCRIPTS:

@@ -1,4 +1,4 @@
-"""CUDA C++ kernels with and without the sanitizer, and what a cell waits for: python benchmarks/cuda.py.
+"""CUDA C++ kernels with and without the sanitizer, and what a cell waits for: python benchmarks/cuda_kernels.py.
 
 Products of 256 cubed by kernels that most people have written once, and by three of tcemu.gemm's twins; a sum of two
 vectors, whose blocks do little. Processor time of this process; the compiler's, a child's, counts in the cells.
@@ -105,7 +105,7 @@ def main() -> None:
         off, on = best([lambda: work("off"), lambda: work("raise")], ROUNDS, time.process_time)  # noqa: B023
         print(f"| {name} | {off:.2f} | {on:.2f} | {on / off:.1f} |", flush=True)
     cells = [
-        [float(each) for each in subprocess.run(  # noqa: S603
+        [float(each) for each in subprocess.run(
             [sys.executable, "-c", CELL], env=os.environ, capture_output=True, text=True, check=True
         ).stdout.split()]
         for _ in range(ROUNDS)
