@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import linecache
 import re
+import site
 import sys
 import sysconfig
 import textwrap
@@ -17,11 +18,16 @@ from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any, NamedTuple
 
-#: Folders whose code is not the learner's: this package, Python and what is installed.
+#: Folders whose code is not the learner's: this package, Python and what is installed, for all or for one user.
+_PACKAGE = Path(__file__).parent
 _FOREIGN = (
-    str(Path(__file__).parent),
+    str(_PACKAGE),
     *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+    *site.getsitepackages(),
+    site.getusersitepackages(),
 )
+#: The packages that run a cell, wherever they are installed.
+_RUNNERS = ("IPython", "ipykernel")
 #: Frames shown at most, and lines of one statement.
 _FRAMES, _LINES = 6, 8
 _WIDTH = 100
@@ -83,9 +89,15 @@ def _within(frame: FrameType, outer: FrameType) -> bool:
 
 
 def place(file: str, line: int) -> str:
-    """A line for a message: ``Cell In[3], line 2`` in a notebook, else ``kernel.py:2`` with the file's path."""
+    """A line for a message: ``Cell In[3], line 2`` in a notebook, else ``kernel.py:2`` with the file's path.
+
+    The path of a file of this package begins at the package: where it is installed says nothing about the line.
+    """
     name = cell(file)
-    return f"{name}, line {line}" if name else f"{file}:{line}"
+    if name:
+        return f"{name}, line {line}"
+    own = Path(file).relative_to(_PACKAGE.parent).as_posix() if file.startswith(str(_PACKAGE)) else file
+    return f"{own}:{line}"
 
 
 def render(error: BaseException) -> list[str]:
@@ -157,7 +169,8 @@ def learners(error: BaseException) -> Iterator[Line]:
 def _line(step: TracebackType) -> Line | None:
     """The statement of one step of a traceback, if it is the learner's."""
     code = step.tb_frame.f_code
-    if not cell(code.co_filename) and code.co_filename.startswith((*_FOREIGN, "<")):
+    runs = step.tb_frame.f_globals.get("__name__", "").partition(".")[0] in _RUNNERS
+    if not cell(code.co_filename) and (runs or code.co_filename.startswith((*_FOREIGN, "<"))):
         return None
     # from the call's first line to its last: what is wrong may be in any of them
     first, last, *_ = next(islice(code.co_positions(), step.tb_lasti // 2, None), (None, None))

@@ -19,19 +19,14 @@ class Local:
     """Bytes (32, size), a row for each lane; addresses count from the start of the row."""
 
     def __init__(self, size: int) -> None:
-        self.size = max(size, 16)
+        self.size = max(_possible(size), 16)
         self.bytes = np.zeros((32, self.size), np.uint8)
 
     def grow(self, size: int) -> bool:
         """Make room for so many bytes a lane; whether the bytes have moved."""
         if size <= self.size:
             return False
-        if size > MOST:
-            raise LaunchError(
-                f"a thread has at most {MOST >> 10} KiB of local memory; the functions that call each other here need "
-                "more. A recursion may never end"
-            )
-        larger = np.zeros((32, min(MOST, max(size, 2 * self.size))), np.uint8)
+        larger = np.zeros((32, min(MOST, max(_possible(size), 2 * self.size))), np.uint8)
         larger[:, : self.size] = self.bytes
         self.bytes, self.size = larger, larger.shape[1]
         return True
@@ -47,3 +42,14 @@ class Local:
     def text(self, lane: int, address: int) -> bytes:
         """Bytes up to a zero."""
         return self.bytes[lane, address:].tobytes().partition(b"\0")[0]
+
+
+def _possible(size: int) -> int:
+    """The bytes of local memory that a thread asks for. Raises LaunchError if no GPU has them."""
+    if size > MOST:
+        raise LaunchError(
+            f"a thread has at most {MOST >> 10} KiB of local memory; the arrays of this kernel and the functions that "
+            f"call each other need {size:,} bytes. Use shared or global memory for a large array; a recursion may never "
+            "end"
+        )
+    return size

@@ -57,7 +57,10 @@ WRONG = {
     ),
     "a trap": (f'{HEAD} {{ asm("trap;"); }}', "trap"),
     "assembler text that is none": (f'{HEAD} {{ asm("}} .visible .entry k() {{ ret;"); {BODY} }}', ""),
-    "much memory for each thread": (f"{HEAD} {{ volatile char x[1 << 30]; x[offset[0]] = 1; {BODY} }}", ""),
+    "much memory for each thread": (
+        f"{HEAD} {{ volatile char x[1 << 30]; x[offset[0]] = 1; {BODY} }}",
+        "512 KiB of local",
+    ),
 }
 
 

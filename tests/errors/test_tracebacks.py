@@ -8,6 +8,9 @@ from functools import cache
 
 import pytest
 
+from tcemu import tracebacks
+from tcemu.gemm import split_k
+
 #: Cells, the last of which ends in an error.
 OPCODE = ("import tcemu\n\ntcemu.parse('mma.sync.aligned.m16n8k17.row.col.f32.f16.f16.f32')",)
 RACE = (
@@ -86,6 +89,19 @@ def test_a_race_is_told_by_the_lines_of_the_kernel():
 def test_nothing_of_the_package_or_of_the_machine_is_shown(cells):
     text = told(cells)
     assert not re.search(r"ipykernel|ipython-input|site-packages|/tmp/|tcemu/|\.py", text), text
+
+
+def test_frames_of_what_runs_a_cell_are_none_of_the_learners_wherever_it_is_installed():
+    source = compile("def run(call):\n    call()", "/elsewhere/IPython/core/interactiveshell.py", "exec")
+    exec(source, runner := {"__name__": "IPython.core.interactiveshell"})
+    with pytest.raises(ZeroDivisionError) as raised:
+        runner["run"](lambda: 1 / 0)
+    assert [line.file for line in tracebacks.learners(raised.value)] == [__file__, __file__]
+
+
+def test_a_line_of_the_package_is_the_same_wherever_it_is_installed():
+    assert tracebacks.place(split_k.__file__, 7) == "tcemu/gemm/split_k.py:7"
+    assert tracebacks.place("/elsewhere/kernel.py", 7) == "/elsewhere/kernel.py:7"
 
 
 @pytest.mark.slow
