@@ -135,11 +135,11 @@ def _reported(error: BaseException) -> Iterator[Line]:
     if report is None:
         return
     yield from _before_launch(error)
-    for site in (*reversed(report.callers), report.site):
-        yield Line(site.file, site.line, site.line, site.function.rsplit(".", 1)[-1])
+    for at in (*reversed(report.callers), report.site):
+        yield Line(at.file, at.line, at.line, at.function.rsplit(".", 1)[-1])
     if report.earlier is not None and report.earlier.site != report.site:
-        site = report.earlier.site
-        yield Line(site.file, site.line, site.line, f"{site.function.rsplit('.', 1)[-1]}: it conflicts with this")
+        at = report.earlier.site
+        yield Line(at.file, at.line, at.line, f"{at.function.rsplit('.', 1)[-1]}: it conflicts with this")
 
 
 def _before_launch(error: BaseException) -> Iterator[Line]:

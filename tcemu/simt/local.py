@@ -48,8 +48,7 @@ def _possible(size: int) -> int:
     """The bytes of local memory that a thread asks for. Raises LaunchError if no GPU has them."""
     if size > MOST:
         raise LaunchError(
-            f"a thread has at most {MOST >> 10} KiB of local memory; the arrays of this kernel and the functions that "
-            f"call each other need {size:,} bytes. Use shared or global memory for a large array; a recursion may never "
-            "end"
+            f"a thread has at most {MOST >> 10} KiB of local memory; this kernel's arrays and the functions that call "
+            f"each other need {size:,} bytes. Keep a large array in global memory; a recursion may never end"
         )
     return size

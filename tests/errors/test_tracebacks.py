@@ -92,10 +92,9 @@ def test_nothing_of_the_package_or_of_the_machine_is_shown(cells):
 
 
 def test_frames_of_what_runs_a_cell_are_none_of_the_learners_wherever_it_is_installed():
-    source = compile("def run(call):\n    call()", "/elsewhere/IPython/core/interactiveshell.py", "exec")
-    exec(source, runner := {"__name__": "IPython.core.interactiveshell"})
+    source = compile("call()", "/elsewhere/IPython/core/interactiveshell.py", "eval")
     with pytest.raises(ZeroDivisionError) as raised:
-        runner["run"](lambda: 1 / 0)
+        eval(source, {"__name__": "IPython.core.interactiveshell", "call": lambda: 1 / 0})  # noqa: S307 - as IPython
     assert [line.file for line in tracebacks.learners(raised.value)] == [__file__, __file__]
 
 
