@@ -5,6 +5,7 @@
   const RAISED = Object.fromEntries(Object.entries(POWERS).map(([raised, plain]) => [plain, raised]));
   const SIGNS = { "−": "-", "·": "*", "×": "*", "÷": "/", "∞": " inf " };
   const NAMES = { inf: Infinity, infinity: Infinity, nan: NaN, true: 1n, false: 0n };
+  const CONSTANTS = ["True", "False", "None"]; // words of Python's that are no names
   const LARGEST = 4096;
   const TOKEN = /\s*(?:(0[xX][0-9a-fA-F_]+|0[bB][01_]+|0[oO][0-7_]+)|(\d[\d_]*\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)|([A-Za-z_]\w*)|(\*\*|\/\/|<<|>>|[-+*/%&|^~()]))/y;
 
@@ -110,6 +111,7 @@
     plain = plain.replace(/[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+/g, (found) => `**(${[...found].map((each) => POWERS[each]).join("")})`);
     if (!names.length) plain = plain.replaceAll("^", "**");
     const look = (name) => {
+      if (CONSTANTS.includes(name)) throw new Error(`${shown(name)} is not arithmetic: numbers, variables, + - * / // % & | << >>`);
       const found = [name, name.toLowerCase()].find((each) => each in variables || Object.hasOwn(NAMES, each));
       if (found) return found in variables ? variables[found] : NAMES[found];
       if (!names.length && text.trim().toLowerCase() === name.toLowerCase())
