@@ -51,6 +51,8 @@ def parse(instruction: str | Instruction, target: str | None = None, ptx: str | 
         ...
     tcemu.errors.IllegalInstruction: mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 does not exist on sm_75: ...
     """
+    if not isinstance(ptx, str | None):
+        raise TargetError(f"a PTX version must be a string, e.g. '8.7'; got {shown(ptx)}")
     parsed = instruction if isinstance(instruction, Instruction) else _looked_up(_as_opcode(instruction), target, ptx)
     if target is not None:
         _check_target(parsed, target)
@@ -263,8 +265,6 @@ def _alternative(instruction: Instruction, target: Target) -> str:
 
 
 def _check_ptx(instruction: Instruction, ptx: str, target: str | None) -> None:
-    if not isinstance(ptx, str):
-        raise TargetError(f"a PTX version must be a string, e.g. '8.7'; got {shown(ptx)}")
     if not instruction.gate.admits_ptx(ptx):
         raise IllegalInstruction(
             f"{instruction} was introduced in PTX ISA {instruction.gate.ptx}; .version {ptx} is too old "

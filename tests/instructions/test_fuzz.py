@@ -117,6 +117,7 @@ def test_text_parses_or_is_explained(text, target, ptx):
 
 
 @given(ANYTHING, ANYTHING, ANYTHING)
+@example("mma", None, False)
 def test_anything_parses_or_is_explained(instruction, target, ptx):
     only_tcemu_errors(tcemu.parse, instruction, target, ptx)
     only_tcemu_errors(tcemu.parse, HMMA, target, ptx)
