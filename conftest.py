@@ -64,47 +64,15 @@ def pytest_xdist_auto_num_workers():
     return (os.cpu_count() or 1) + 2
 
 
-#: What a worker collects, in the order of all workers.
-ROOMS = pytest.StashKey()
-
-
-def _rooms(args):
-    """What is to be collected, and of a folder what is in it, in pytest's order."""
-    for place in args:
-        inside = sorted(Path(place).iterdir()) if Path(place).is_dir() else []
-        for each in inside:
-            if each.match("test_*.py") or each.match("*.ipynb") or (each.is_dir() and each.name[0] not in "._"):
-                yield str(each)
-        if not inside:
-            yield place
-
-
 @pytest.hookimpl(wrapper=True)
-def pytest_collection(session):
-    """Collect the tests, each worker from another room on; `pytest_collection_modifyitems` puts them in order.
-
-    Python and pytest compile each file of a fresh checkout when it is first imported. So a worker compiles a part, and
-    finds the others' parts compiled. Nobody looks for garbage among the tests: they are many, and all of them stay.
-    """
-    if worker := getattr(session.config, "workerinput", None):
-        rooms = list(_rooms(session.config.args))
-        first = len(rooms) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
-        session.config.stash[ROOMS] = rooms
-        session.config.args = rooms[first:] + rooms[:first]
+def pytest_collection():
+    """Nobody looks for garbage among the tests while they are collected: they are many, and all of them stay."""
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
         gc.enable()
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config, items):
-    """Put the tests of a worker into the order of all workers, by room; within a room they have it."""
-    if rooms := config.stash.get(ROOMS, None):
-        place = {Path(room.partition("::")[0]).resolve(): number for number, room in enumerate(rooms)}
-        items.sort(key=lambda item: next((place[each] for each in (item.path, *item.path.parents) if each in place), 0))
 
 
 def pytest_collect_file(file_path, parent):
