@@ -310,9 +310,7 @@ class _Batch:
         listed = listed[np.argsort(listed[:, 1], kind="stable")]  # only the order of loads from the same array matters
         numbers, arrays, low, high = listed.T
         sorts = self._sorts[numbers]
-        one = (
-            high - low == self._fields[sorts, self._kernels.SIZE]
-        )  # all lanes load the same: the last one's mark stays
+        one = high - low == self._fields[sorts, self._kernels.SIZE]  # all lanes load the same: the last mark stays
         keys = np.stack([arrays, sorts, one])
         cuts = [0, *(np.flatnonzero((keys[:, 1:] != keys[:, :-1]).any(axis=0)) + 1).tolist(), len(listed)]
         for begin, end in pairwise(cuts):
