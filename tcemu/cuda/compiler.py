@@ -64,13 +64,13 @@ def version() -> tuple[int, int]:
     with _lock:
         begin()
         if _held[2] is None:
-            told = _next()
-            if isinstance(told, str):
+            answer = _next()
+            if isinstance(answer, str):
                 close()
                 raise CompilationError(
-                    f"NVRTC, the compiler of CUDA C++, does not load ({told}); {install_extra('cuda')}"
+                    f"NVRTC, the compiler of CUDA C++, does not load ({answer}); {install_extra('cuda')}"
                 )
-            _held[2] = told
+            _held[2] = answer
         return (int(_held[2][0]), int(_held[2][1]))
 
 

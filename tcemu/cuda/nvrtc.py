@@ -102,9 +102,9 @@ class Nvrtc:
         return Answer(self._text(program, "PTX"), log, lowered)
 
     def _lowered(self, program: ctypes.c_void_p, expression: str) -> str:
-        found = ctypes.c_char_p()
-        self.library.nvrtcGetLoweredName(program, expression.encode(), ctypes.byref(found))
-        return (found.value or b"").decode()
+        lowered = ctypes.c_char_p()
+        self.library.nvrtcGetLoweredName(program, expression.encode(), ctypes.byref(lowered))
+        return (lowered.value or b"").decode()
 
     def _text(self, program: ctypes.c_void_p, what: str) -> str:
         size = ctypes.c_size_t()

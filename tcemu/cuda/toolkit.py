@@ -44,8 +44,8 @@ def toolkit() -> Toolkit:
             f"CUDA C++ needs NVRTC, CUDA's compiler, which the extra `cuda` installs on Linux and Windows; "
             f"{install_extra('cuda')}. Stored PTX needs no compiler: tcemu.ptx.load"
         )
-    found = [next(filter(None, (_header(folder, name) for folder in folders)), None) for name in _HEADERS]
-    return Toolkit(library, tuple(dict.fromkeys(filter(None, found))))
+    headers = [next(filter(None, (_header(folder, name) for folder in folders)), None) for name in _HEADERS]
+    return Toolkit(library, tuple(dict.fromkeys(filter(None, headers))))
 
 
 def available() -> bool:

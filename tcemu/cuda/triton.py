@@ -117,25 +117,30 @@ def compiled(
     number = int(str(target_named(target)).removeprefix("sm_").rstrip("af"))
     source = ASTSource(function, signature, constants, attributes)
     made = compile_source(source, target=GPUTarget("cuda", number, 32), options=dict(options))
-    text, told = made.asm["ptx"], made.metadata
+    text, metadata = made.asm["ptx"], made.metadata
     if (text, target) not in _modules:
-        _modules[text, target] = Module(text, f"{told.name}.ptx", target)
+        _modules[text, target] = Module(text, f"{metadata.name}.ptx", target)
     module = _modules[text, target]
-    scratch = getattr(told, "global_scratch_size", 0) or 0
-    return Compiled(module, told.name, told.num_warps, told.num_ctas, told.shared, scratch, given, bound)
+    scratch = getattr(metadata, "global_scratch_size", 0) or 0
+    return Compiled(
+        module, metadata.name, metadata.num_warps, metadata.num_ctas, metadata.shared, scratch, given, bound
+    )
 
 
 def _plain(kernel: Any) -> tuple[Any, dict[str, Any]]:
     """The function inside an autotuner or heuristics, and the first configuration's parameters and options."""
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     while not hasattr(kernel, "arg_names") or hasattr(kernel, "configs"):
         if not hasattr(kernel, "fn"):
             raise OperandError(f"run takes a function with @triton.jit; got {briefly(kernel)}")
         for config in getattr(kernel, "configs", [])[:1]:
             options = {name: getattr(config, name, None) for name in ("num_warps", "num_stages", "num_ctas")}
-            found |= {**config.kwargs, "options": {name: value for name, value in options.items() if value is not None}}
+            settings |= {
+                **config.kwargs,
+                "options": {name: value for name, value in options.items() if value is not None},
+            }
         kernel = kernel.fn
-    return kernel, found
+    return kernel, settings
 
 
 def _bound(function: Any, args: tuple[Any, ...], own: Mapping[str, Any]) -> dict[str, Any]:

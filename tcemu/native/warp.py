@@ -51,9 +51,9 @@ class WarpCode:
 
     def constant(self, value: int, bits: int) -> Value:
         """A number for all lanes."""
-        found = Value(self, bits, self.splat(value, bits))
-        found.number = value & ((1 << bits) - 1)
-        return found
+        constant = Value(self, bits, self.splat(value, bits))
+        constant.number = value & ((1 << bits) - 1)
+        return constant
 
     def number(self, x: Value) -> int | None:
         """The number that a constant is; None of other values."""
@@ -117,8 +117,8 @@ class WarpCode:
 
     def _called(self, name: str, x: Value, *others: Operand, flags: Sequence[str] = ()) -> Value:
         arguments = [(x.type, x.name), *((x.type, x.like(each)) for each in others), *(("i1", flag) for flag in flags)]
-        found = self.intrinsic(f"llvm.{name}.v{x.lanes}i{x.bits}", x.type, *arguments)
-        return Value(self, x.bits, found, lanes=x.lanes)
+        result = self.intrinsic(f"llvm.{name}.v{x.lanes}i{x.bits}", x.type, *arguments)
+        return Value(self, x.bits, result, lanes=x.lanes)
 
     def ones(self, x: Value) -> Value:
         """How many bits are set."""
@@ -178,20 +178,20 @@ class WarpCode:
         places = self.let(f"getelementptr i{bits}, ptr @{name}, {x.type} {x.name}")
         kind, pointers = f"<{x.lanes} x i{bits}>", f"<{x.lanes} x ptr>"
         masks = (f"<{x.lanes} x i1>", "splat (i1 true)")
-        given = [(pointers, places), ("i32", str(bits // 8)), masks, (kind, "poison")]
-        found = self.intrinsic(f"llvm.masked.gather.v{x.lanes}i{bits}.v{x.lanes}p0", kind, *given)
-        return Value(self, bits, found, lanes=x.lanes)
+        arguments = [(pointers, places), ("i32", str(bits // 8)), masks, (kind, "poison")]
+        gathered = self.intrinsic(f"llvm.masked.gather.v{x.lanes}i{bits}.v{x.lanes}p0", kind, *arguments)
+        return Value(self, bits, gathered, lanes=x.lanes)
 
     def once(self, name: str, compute: Callable[[WarpCode, Value], Value], x: Value) -> Value:
         """What is computed of a value by a function of this name, whose code is emitted once for all its calls."""
         symbol = f"@{name}.{x.lanes}"
         if symbol not in self.declarations:
             inner = WarpCode()
-            found = compute(inner, inner.value("%x", x.bits, x.lanes))
-            result = f"  ret {found.type} {found.name}"
-            lines = [f"define internal {found.type} {symbol}({x.type} %x) {{", *inner.lines, result, "}"]
+            value = compute(inner, inner.value("%x", x.bits, x.lanes))
+            result = f"  ret {value.type} {value.name}"
+            lines = [f"define internal {value.type} {symbol}({x.type} %x) {{", *inner.lines, result, "}"]
             self.declarations |= {**inner.declarations, symbol: "\n".join(lines)}
-            self._results[symbol] = found.bits
+            self._results[symbol] = value.bits
         bits = self._results[symbol]
         name = self.let(f"call <{x.lanes} x i{bits}> {symbol}({x.type} {x.name})")
         return Value(self, bits, name, lanes=x.lanes)
