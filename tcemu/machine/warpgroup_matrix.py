@@ -47,7 +47,7 @@ _PLAIN = _ONE.union(_TILES)
 
 
 class Issued(NamedTuple):
-    """The plain arrays of an mma_async, and what each of them held: (its warp's origin, role, array, content)."""
+    """An mma_async, its plain arrays, and what each of them held: (its warp's origin, role, array, content)."""
 
     wgmma: Wgmma
     arrays: list[tuple[By, str, Array, Array]]
@@ -60,11 +60,11 @@ class Warpgroup:
         self.number = number
         self.meetings = Meetings(block, number)
         self.groups = Groups()
-        #: the plain arrays that pending mma_asyncs were given, until a wait covers them
+        #: the mma_asyncs that no wait has covered, whether they have ended or not; none without observers
         self.issued: list[Issued] = []
 
-    def compare(self, below: int, tell: Callable[..., None]) -> None:
-        """Report the arrays given to groups before `below` that have changed; they may change from now on."""
+    def cover(self, below: int, tell: Callable[..., None]) -> None:
+        """A wait covers the groups before `below`: report their arrays that have changed; from now on they may."""
         for each in self.issued:
             for by, role, array, before in each.arrays if each.wgmma.group < below else ():
                 if not np.array_equal(array, before):
@@ -123,7 +123,7 @@ def wait_group(instruction: Instruction) -> Act:
         group = core.warpgroup
         below = group.groups.wait(core.block.pending, numbers[0])
         if group.issued:
-            group.compare(below, core.tell)
+            group.cover(below, core.tell)
         core.tell(WgmmaWaited, bys, group.number, below)
 
     def act(core: Core, pending: int) -> None:
@@ -243,8 +243,7 @@ class _MmaAsync:
             wgmma = _as_observed(issue, bys, group, mine)
             core.tell(WgmmaIssued, wgmma)
             arrays = [(by, *each) for by, some in zip(bys, kept, strict=True) for each in some]
-            if arrays:
-                group.issued.append(Issued(wgmma, arrays))
+            group.issued.append(Issued(wgmma, arrays))
         for registers in d:
             registers.begin(veiled=block.pending.policy != "early")
 

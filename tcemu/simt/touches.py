@@ -1,8 +1,9 @@
-"""Registers in which a result is pending, that of wgmma.mma_async, and what else reads or writes them meanwhile.
+"""The registers of a wgmma.mma_async until a wait covers it, and what else reads or writes them meanwhile.
 
-Observers hear of it, as Touched. The steps and operations that name such a register are found once, so a function
-without any pays nothing. A native segment tells by its counts which blocks it has executed. Which lanes a guard let
-through is not known afterwards, so guarded steps are left out.
+Observers hear of it, as Touched, whether the mma_async has ended or not: nothing but a wait guarantees that. The steps
+and operations that name such a register are found once, so a function without any pays nothing. A native segment tells
+by its counts which blocks it has executed. Which lanes a guard let through is not known afterwards, so guarded steps
+are left out. So are reads of A: they see the same values before and after, and compilers move them across the wait.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.assembly import Memory, Operand, Register, Vector
+from tcemu.instructions import Instruction
+from tcemu.machine.meeting import WARPGROUP
 from tcemu.simt import operations
 from tcemu.simt.places import Place
 from tcemu.simt.steps import Block, Compute, Step
 
 if TYPE_CHECKING:
+    from tcemu.machine.registers import Registers
     from tcemu.simt.frames import Frame
     from tcemu.simt.program import Program
 
@@ -36,12 +40,13 @@ class Touch(NamedTuple):
 
 
 class Touches:
-    """What a function does, beside its wgmmas, with the registers in which they leave results."""
+    """What a function does, beside its wgmmas, with their registers."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._rows = frozenset(_results(program))
-        by_block = [(number, tuple(self._of(block))) for number, block in enumerate(program.blocks) if self._rows]
+        #: the rows that it may not read meanwhile, and those that it may not write
+        self._rows = frozenset(_named(program, results=True)), frozenset(_named(program, results=False))
+        by_block = [(number, tuple(self._of(block))) for number, block in enumerate(program.blocks) if self._rows[1]]
         self._of_block = {number: touches for number, touches in by_block if touches}
         self._native = np.array([n for n in self._of_block if program.blocks[n].operation is None], np.intp)
 
@@ -51,7 +56,7 @@ class Touches:
     def before(self, frame: Frame) -> Array | None:
         """What `after` needs to know about a segment that begins; None: nobody wants to hear of it."""
         run = frame.run
-        if not frame.bank.pending or not len(self._native) or not run.core.heard:
+        if not run.core.warpgroup.issued or not len(self._native) or not run.core.heard:
             return None
         counts: Array = run.together.executed(self._program)[self._native]
         return counts
@@ -68,8 +73,10 @@ class Touches:
     def tell(self, frame: Frame, block: int) -> None:
         """Tell what a block touches, in the lanes that are active."""
         core, bank = frame.run.core, frame.bank
-        for number, rows, writes in self._of_block.get(block, ()) if bank.pending and core.heard else ():
-            which = tuple(row for row in rows if bank.view([row]).pending)
+        touches = self._of_block.get(block, ()) if core.warpgroup.issued and core.heard else ()
+        held = _held(frame) if touches else ()
+        for number, rows, writes in touches:
+            which = tuple(row for row in rows if row in held[writes])
             if which:
                 core.at = self._program.sites[number]
                 core.touched(bank.view(which), writes, which, ())
@@ -88,29 +95,46 @@ class Touches:
         instruction, steps = program.instruction(text), program.lowering.steps(number, text)
         for step in steps or ():
             yield from self._both(number, *_registers(step))
-        if steps is None and instruction is not None and not operations.accumulates(instruction):
+        if steps is None and instruction is not None and not _is_wgmma(instruction):
             _, _, written, read = operations.matched(instruction, text.operands)
             yield from self._both(number, _places(program, read), _places(program, written))
 
     def _both(self, number: int, read: Iterable[Any], written: Iterable[Any]) -> Iterator[Touch]:
-        """What an instruction reads and writes of the registers with results."""
+        """What an instruction reads and writes of the registers of wgmmas."""
         for places, writes in ((read, False), (written, True)):
             rows = dict.fromkeys(each.row for each in places if isinstance(each, Place) and each.bits == _BITS)
-            touched = tuple(row for row in rows if row in self._rows)
+            touched = tuple(row for row in rows if row in self._rows[writes])
             if touched:
                 yield Touch(number, touched, writes)
 
 
-def _results(program: Program) -> Iterator[int]:
-    """The rows of the registers that the machine writes later."""
+def _held(frame: Frame) -> tuple[frozenset[int], frozenset[int]]:
+    """The rows of a frame that its warp may not read until a wait, and those that it may not write."""
+    core = frame.run.core
+    place, issued = core.index % WARPGROUP, [each.wgmma for each in core.warpgroup.issued]
+
+    def rows(operands: Iterable[tuple[Registers, ...]]) -> frozenset[int]:
+        own = [each[place] for each in operands if each]
+        return frozenset(row for each in own if each.bank is frame.bank for row in each.which())
+
+    results = rows(each.d for each in issued)
+    return results, results | rows(each.a for each in issued)
+
+
+def _named(program: Program, *, results: bool) -> Iterator[int]:
+    """The rows of the registers of wgmmas; `results`: of their accumulators only."""
     for block in program.blocks:
         text = program.function.body[block.first] if block.operation is not None else None
         instruction = None if text is None else program.instruction(text)
-        if text is not None and instruction is not None and operations.accumulates(instruction):
+        if text is not None and instruction is not None and _is_wgmma(instruction):
             outs, ins, *arguments = operations.matched(instruction, text.operands)
             pairs = zip([*outs, *ins], [*arguments[0], *arguments[1]], strict=True)
-            later = [each for record, each in pairs if record.later or record.direction == "in out"]
-            yield from (place.row for place in _places(program, later) if place.bits == _BITS)
+            taken = [each for record, each in pairs if record.direction == "in out" or not results]
+            yield from (place.row for place in _places(program, taken) if place.bits == _BITS)
+
+
+def _is_wgmma(instruction: Instruction) -> bool:
+    return instruction.family == "wgmma"
 
 
 def _registers(step: Step) -> tuple[Sequence[Any], Sequence[Any]]:

@@ -43,6 +43,7 @@ RULE_OF = {
     "swap_shared": {"shared-race"},
     "swap_lanes": {"lane-race"},
 }
+ORDERS = {}, {"policy": "early", "seed": 1}, {"policy": "random", "seed": 2}
 #: Rules that no CUDA C++ breaks here, and why.
 WITHOUT = {
     "uninitialised-registers": "a variable without a value has none in PTX either: the compiler leaves it out",
@@ -75,9 +76,9 @@ def array_of(name):
     return g if line is None else g.reshape(-1, line)
 
 
-def reports_of(modules, name):
+def reports_of(modules, name, **order):
     kernel = modules[target_of(name)][name]
-    options = {"shared": 4096, "sanitizer": "collect", "operations": 100_000}
+    options = {"shared": 4096, "sanitizer": "collect", "operations": 100_000, **order}
     return kernel(*shape_of(name), array_of(name), **options).reports
 
 
@@ -92,8 +93,11 @@ def check(name, reports):
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_stored_ptx(stored, name):
-    check(name, reports_of(stored, name))
+def test_stored_ptx(stored, name, row):
+    """In every order: whether a copy or a wgmma has ended by then makes no difference."""
+    for order in ORDERS:
+        with row(str(order)):
+            check(name, reports_of(stored, name, **order))
 
 
 def test_functions_are_named_as_in_the_source(stored):
