@@ -209,14 +209,14 @@ def test_what_is_solved_last_leads_to_the_next_notebook_and_to_practice(tmp_path
     for name in entry.tasks:
         progress.tried(tmp_path, name, True, {})
     place = overviews.place_of(entry.tasks[0], tmp_path)
-    assert place.told == "3 of 3 tasks of 02 Fragments solved."
+    assert place.reached == "3 of 3 tasks of 02 Fragments solved."
     assert place.links == (
         ("03 wmma", "notebooks/03_wmma.ipynb"), ("9 exercises for practice", "exercises/02_fragments.ipynb"),
     )  # fmt: skip
     assert all((tmp_path / path).is_file() for _, path in place.links)
     progress.tried(tmp_path, entry.exercises[-1], True, {})
     place = overviews.place_of(entry.exercises[-1], tmp_path)
-    assert place.told == f"1 of 9 exercises of 02 Fragments solved. Next: {entry.exercises[0]}."
+    assert place.reached == f"1 of 9 exercises of 02 Fragments solved. Next: {entry.exercises[0]}."
     assert overviews.place_of("unheard_of", tmp_path) is None
 
 
