@@ -123,6 +123,10 @@ WRONG = {
             "row_maxima",
             ("distance < 4", "distance < 2", "one shuffle is missing"),
             ("distance < 4", "distance < 1", "lane 4 g alone"),
+            ("distance = 1; distance < 4", "distance = 4; distance < 16", "With distances 4 and 8"),
+            ("distance = 1; distance < 4", "distance = 8; distance < 32", "With distances 8 and 16"),
+            ("distance = 1; distance < 4", "distance = 4; distance < 32", "With distances 4, 8 and 16"),
+            ("distance < 4", "distance < 32", "all 32 lanes"),
             (
                 "c[4 * lane + 1]), lower = fmaxf(c[4 * lane + 2]",
                 "c[4 * lane + 2]), lower = fmaxf(c[4 * lane + 1]",

@@ -116,6 +116,7 @@ def _style(name: str) -> str:
         f"box-shadow:inset 0 3px 0 var(--tc-blue)}}"
         f"#{name} input:focus-visible+label{{outline:3px solid var(--tc-blue);outline-offset:1px}}"
         f"#{name} pre{{display:none;margin:0;padding:8px 12px;max-height:{_HEIGHT}px;overflow:auto;"
+        "white-space:pre;word-break:normal;"  # JupyterLab would break a line in the middle of a name
         f"border:1px solid var(--tc-line);color:var(--tc-ink);background:var(--tc-paper);line-height:1.35;"
         f"font-family:var(--jp-code-font-family,Menlo,Consolas,'DejaVu Sans Mono',monospace);font-size:13px}}"
         f"{colours}"

@@ -192,6 +192,16 @@ def _wrong_maxima(given: Given) -> Iterator[tuple[str, Array]]:
         np.concatenate([even, odd]),
     )
     yield "Rows g and g + 8 are mixed.", np.tile(np.maximum(d[:8].max(axis=1), d[8:].max(axis=1)), 2)
+    pairs = d[:, :2].max(axis=1).reshape(2, 2, 2, 2)  # row g + 8 h at [h], and the three bits of g
+    for distances, mixed in {"4 and 8": (2, 3), "8 and 16": (1, 2), "4, 8 and 16": (1, 2, 3)}.items():
+        yield (
+            f"With distances {distances} you compare lanes of different rows. The four lanes of a row are neighbours.",
+            np.broadcast_to(pairs.max(axis=mixed, keepdims=True), pairs.shape).ravel(),
+        )
+    yield (
+        "You compared all 32 lanes, which hold eight rows. Only the four lanes of a row belong together.",
+        np.repeat(d.reshape(2, 64).max(axis=1), 8),
+    )
 
 
 EXERCISES = [

@@ -216,7 +216,7 @@ class Kernel:
                 return ""
             if wrong.all():
                 return f"The kernel stores nothing in {self.out}: it holds what it held before."
-            return "The kernel stores nothing in the wrong elements: they hold what they held before."
+            return "The wrong elements hold what they held before, as if the kernel had stored nothing there."
 
         compared = Values(
             lambda _: right, right.dtype, self.mistakes, what=self.out, observed=unwritten,

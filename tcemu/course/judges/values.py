@@ -134,7 +134,8 @@ class Values:
     def _pictures(got: Array, wrong: npt.NDArray[np.bool_]) -> tuple[Any, ...]:
         if got.ndim != 2 or max(got.shape) > 64 or min(got.shape) < 2 or got.size > _DRAWN:
             return ()
-        labels = [[_shown(value) for value in row] for row in got]
+        # Numpy's shortest digits, which identify the number: all exact ones of a float32 make eight columns too wide.
+        labels = [[str(value) if got.dtype.kind == "f" else _shown(value) for value in row] for row in got]
         return (marked(labels, wrong, "Your values"),)
 
 
