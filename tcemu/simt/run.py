@@ -270,7 +270,7 @@ class Run:
                 return True
         self.activate(active)
         if core.watched and frame.program.touches:
-            frame.program.touches.tell(frame, block)
+            frame.program.touches.tell(frame, block, active)
             core.at = operation.site
         split = bool(self.ready or self.parked or self.waiting)
         if split or core.split:

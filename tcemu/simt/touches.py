@@ -2,8 +2,9 @@
 
 Observers hear of it, as Touched, whether the mma_async has ended or not: nothing but a wait guarantees that. The steps
 and operations that name such a register are found once, so a function without any pays nothing. A native segment tells
-by its counts which blocks it has executed. Which lanes a guard let through is not known afterwards, so guarded steps
-are left out. So are reads of A: they see the same values before and after, and compilers move them across the wait.
+by its counts which blocks it has executed. Which lanes a guard let through is only known if the segment has not written
+its predicate since; otherwise the step is left out. So are reads of A: they see the same values before and after, and
+compilers move them across the wait.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from tcemu.instructions import Instruction
 from tcemu.machine.meeting import WARPGROUP
 from tcemu.simt import operations
 from tcemu.simt.places import Place
-from tcemu.simt.steps import Block, Compute, Step
+from tcemu.simt.reference import guarded
+from tcemu.simt.steps import Compute, Guard, Step
 
 if TYPE_CHECKING:
     from tcemu.machine.registers import Registers
@@ -37,6 +39,9 @@ class Touch(NamedTuple):
     number: int
     rows: tuple[int, ...]
     writes: bool
+    #: its guard, and the other blocks that write the predicate
+    guard: Guard | None = None
+    writers: tuple[int, ...] = ()
 
 
 class Touches:
@@ -46,7 +51,7 @@ class Touches:
         self._program = program
         #: the rows that it may not read meanwhile, and those that it may not write
         self._rows = frozenset(_named(program, results=True)), frozenset(_named(program, results=False))
-        by_block = [(number, tuple(self._of(block))) for number, block in enumerate(program.blocks) if self._rows[1]]
+        by_block = [(number, tuple(self._of(number))) for number in range(len(program.blocks) if self._rows[1] else 0)]
         self._of_block = {number: touches for number, touches in by_block if touches}
         self._native = np.array([n for n in self._of_block if program.blocks[n].operation is None], np.intp)
 
@@ -58,37 +63,43 @@ class Touches:
         run = frame.run
         if not run.core.warpgroup.issued or not len(self._native) or not run.core.heard:
             return None
-        counts: Array = run.together.executed(self._program)[self._native]
-        return counts
+        return run.together.executed(self._program).copy()
 
     def after(self, frame: Frame, mask: int, before: Array) -> None:
         """Tell what a segment of the lanes of `mask` has touched."""
         run = frame.run
-        executed = self._native[run.together.executed(self._program)[self._native] > before]
-        for block in executed.tolist():
+        executed = run.together.executed(self._program) > before
+        for block in self._native[executed[self._native]].tolist():
             run.context.flush()
+            self.tell(frame, block, mask, executed)
             run.activate(mask)
-            self.tell(frame, block)
 
-    def tell(self, frame: Frame, block: int) -> None:
-        """Tell what a block touches, in the lanes that are active."""
+    def tell(self, frame: Frame, block: int, mask: int, executed: Array | None = None) -> None:
+        """Tell what a block touches, in the lanes of `mask`; a segment has `executed` it and others."""
         core, bank = frame.run.core, frame.bank
         touches = self._of_block.get(block, ()) if core.warpgroup.issued and core.heard else ()
         held = _held(frame) if touches else ()
-        for number, rows, writes in touches:
+        for number, rows, writes, guard, writers in touches:
             which = tuple(row for row in rows if row in held[writes])
-            if which:
+            known = executed is None or not executed[list(writers)].any()
+            lanes = guarded(frame, guard, mask) if which and known else 0
+            if lanes:
+                frame.run.activate(lanes)
                 core.at = self._program.sites[number]
                 core.touched(bank.view(which), writes, which, ())
 
     # ------------------------------------------------------------------------------------------ found once
 
-    def _of(self, block: Block) -> Iterator[Touch]:
+    def _of(self, place: int) -> Iterator[Touch]:
         """The touches of a block."""
+        block = self._program.blocks[place]
         if block.operation is None:
-            for step in block.steps:
+            for at, step in enumerate(block.steps):
+                touches = self._both(step.number, *_registers(step))
                 if step.guard is None:
-                    yield from self._both(step.number, *_registers(step))
+                    yield from touches
+                elif not any(_writes(later, step.guard.place) for later in block.steps[at:]):
+                    yield from (self._guarded(each, step.guard, place) for each in touches)
             return
         program, number = self._program, block.first
         text = program.function.body[number]
@@ -98,6 +109,12 @@ class Touches:
         if steps is None and instruction is not None and not _is_wgmma(instruction):
             _, _, written, read = operations.matched(instruction, text.operands)
             yield from self._both(number, _places(program, read), _places(program, written))
+
+    def _guarded(self, touch: Touch, guard: Guard, own: int) -> Touch:
+        """A touch of a guarded step of block `own`."""
+        others = ((at, block) for at, block in enumerate(self._program.blocks) if at != own)
+        writers = tuple(at for at, block in others if any(_writes(step, guard.place) for step in block.steps))
+        return touch._replace(guard=guard, writers=writers)
 
     def _both(self, number: int, read: Iterable[Any], written: Iterable[Any]) -> Iterator[Touch]:
         """What an instruction reads and writes of the registers of wgmmas."""
@@ -135,6 +152,11 @@ def _named(program: Program, *, results: bool) -> Iterator[int]:
 
 def _is_wgmma(instruction: Instruction) -> bool:
     return instruction.family == "wgmma"
+
+
+def _writes(step: Step, place: Place) -> bool:
+    """Whether a step writes a register."""
+    return place in _registers(step)[1]
 
 
 def _registers(step: Step) -> tuple[Sequence[Any], Sequence[Any]]:

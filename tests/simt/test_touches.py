@@ -26,8 +26,13 @@ BETWEEN = {
     "ld.volatile.global.f32 %f1, [%rd1];": [({0}, True)],
     20 * "ld.volatile.global.f32 %f6, [%rd1]; ": [],
     "add.f32 %f5, %f6, %f7; st.global.f32 [%rd1], %f5;": [],
+    "setp.lt.u32 %p1, %r1, 999; @%p1 mov.f32 %f2, 0f3F800000;": [({1}, True)],
+    "setp.lt.u32 %p1, %r1, 999; ld.volatile.global.f32 %f6, [%rd1]; @%p1 st.global.f32 [%rd1], %f3;": [({2}, False)],
+    "setp.lt.u32 %p1, %r1, 999; @!%p1 mov.f32 %f2, 0f3F800000;": [],
     # nobody knows afterwards whether it was done
-    "setp.eq.u32 %p1, %r1, 7; @%p1 mov.f32 %f2, 0f3F800000;": [],
+    "setp.lt.u32 %p1, %r1, 999; bra $on; $on: @%p1 st.global.f32 [%rd1], %f3;": [],
+    "setp.lt.u32 %p1, %r1, 999; @%p1 mov.f32 %f2, 0f3F800000; setp.eq.u32 %p1, %r1, 7;": [],
+    "setp.lt.u32 %p1, %r1, 999; @%p1 mov.f32 %f2, 0f3F800000; bra $on; $on: setp.eq.u32 %p1, %r1, 7;": [],
     "setp.eq.u32 %p1, %r1, 7; @%p1 bra $other; add.f32 %f5, %f1, %f1; $other:": [({0}, False)],
     "setp.ge.u32 %p1, %r1, 0; @%p1 bra $other; add.f32 %f5, %f1, %f1; $other:": [],
 }
@@ -58,8 +63,8 @@ def kernel(between, wgmma=WGMMA):
     mov.u32 %r3, tile;  mov.b32 %r4, 0;  mov.b32 %r5, 0;  mov.b32 %r6, 0;  mov.b32 %r7, 0;  mov.b32 %r8, 0;
     wgmma.fence.sync.aligned;
 """
-    # behind, nobody hears of it
-    return simt.Kernel(assembly.parse(f"{head}{wgmma} {between} {DONE} {between.replace('other', 'end')} ret; }}"), "k")
+    behind = between.replace("other", "end").replace("on", "off")  # nobody hears of it
+    return simt.Kernel(assembly.parse(f"{head}{wgmma} {between} {DONE} {behind} ret; }}"), "k")
 
 
 class Hears:
