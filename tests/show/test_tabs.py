@@ -21,6 +21,7 @@ def test_one_button_for_each_language_and_one_is_chosen():
     for number in range(2):
         assert f"-{number}:checked~.p{number}{{display:block}}" in page
     assert page.count('tabindex="0"') == 2  # a long text scrolls by keyboard
+    assert len(re.findall(r'<(?:input|pre) [^>]* data-lm-suppress-shortcuts="true"', page)) == 4, "x cuts no cell"
 
 
 def test_texts_are_escaped_and_coloured():
