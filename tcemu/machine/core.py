@@ -25,6 +25,7 @@ from tcemu.machine.events import (
     Faulted,
     Issued,
     Site,
+    Sourced,
     Touched,
     Waiting,
     WaitKind,
@@ -231,6 +232,11 @@ class Core:
         grid = self.grid
         if grid.observers and grid.hears(Computed):
             grid.tell(Computed, self.by(), opcode, count)
+
+    def sourced(self, event: Sourced) -> None:
+        """A front end tells whose results the next instruction reads."""
+        for observer in self.grid.sourced:
+            observer(event)
 
     def memory(self, space: Space) -> Bytes:
         """The memory of a state space."""

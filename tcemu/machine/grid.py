@@ -14,7 +14,7 @@ from tcemu.machine.block import Block, Index3, Shape
 from tcemu.machine.cluster import Cluster
 from tcemu.machine.core import Core
 from tcemu.machine.dispatch import Bound
-from tcemu.machine.events import Accessed, Accesses, Event, Issued, Observer, Site, Stuck, Touched, Waiting
+from tcemu.machine.events import Accessed, Accesses, Event, Issued, Observer, Site, Sourced, Stuck, Touched, Waiting
 from tcemu.machine.labels import Labelled
 from tcemu.machine.memory import GlobalMemory
 from tcemu.machine.registers import Bank
@@ -58,6 +58,8 @@ class Grid:
         self._hears: list[Callable[[type[Event]], bool]]
         self._hears = [getattr(each, "hears", _every) for each in observers]
         self._heard: set[type[Event]] = set()
+        #: the observers that want to know whose results an instruction reads
+        self.sourced = [each for each in observers if getattr(each, "hears", _none)(Sourced)]
         #: the kinds of events that no observer has needed since it last received one
         self._unheard: set[type[Event]] = set()
         #: whether all observers can do without accesses to registers that repeat one
@@ -293,6 +295,8 @@ class Grid:
                 instruction = event.table.rows[number].instruction
                 accessed = event.single(number, mask, at, by)
                 for observer in single:
+                    if event.table.sourced is not None and observer in self.sourced:
+                        observer(event.table.sourced(by, number))
                     if getattr(observer, "follows", _every)(instruction, whole):
                         observer(Issued(by, instruction))
                     for each in accessed:

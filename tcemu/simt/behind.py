@@ -19,7 +19,7 @@ from functools import cached_property
 from tcemu.simt.steps import Block, Branch, Leave
 
 #: What follows a block, if lanes leave the function there.
-_OUT = -1
+OUT = -1
 #: Operations that may end the kernel for their lanes.
 _LEAVING = ("call", "trap")
 
@@ -29,25 +29,26 @@ class Ways:
 
     def __init__(self, blocks: Sequence[Block], tables: Iterable[int]) -> None:
         self._blocks, anywhere = blocks, tuple(tables)
-        self._follows = [_follow(number, block, anywhere) for number, block in enumerate(blocks)]
+        #: by block, those that may come next
+        self.follows = [_follow(number, block, anywhere) for number, block in enumerate(blocks)]
         self._behind: dict[int, int] = {}
 
     def behind(self, number: int) -> int:
         """The blocks behind one, as bits. Those that do nothing but lead to the end do not count."""
         mask = self._behind.get(number)
         if mask is None:
-            after = self._surely[number] & self._working & _leading(self._follows, {_OUT})
-            mask = self._behind[number] = after & ~_leading(self._follows, {number}) & ~(1 << number)
+            after = self._surely[number] & self._working & _leading(self.follows, {OUT})
+            mask = self._behind[number] = after & ~_leading(self.follows, {number}) & ~(1 << number)
         return mask
 
     @cached_property
     def endless(self) -> int:
         """The blocks from which no lane leaves the function, by itself or in a function that it calls, as bits."""
-        follows = list(self._follows)
+        follows = list(self.follows)
         for number, block in enumerate(self._blocks):
             if block.operation is not None and block.operation.opcode.startswith(_LEAVING):
-                follows[number] += (_OUT,)
-        return (1 << len(follows)) - 1 & ~_leading(follows, {_OUT})
+                follows[number] += (OUT,)
+        return (1 << len(follows)) - 1 & ~_leading(follows, {OUT})
 
     @cached_property
     def _working(self) -> int:
@@ -56,15 +57,15 @@ class Ways:
     @cached_property
     def _surely(self) -> list[int]:
         """The blocks that lanes come to from each block, whichever way they go: its postdominators, and itself."""
-        count = len(self._follows)
+        count = len(self.follows)
         surely, before = [(1 << count) - 1] * count, [0]
         while surely != before:
             before = list(surely)
             for number in reversed(range(count)):
                 common = -1
-                for each in self._follows[number]:
-                    common &= 0 if each == _OUT else surely[each]
-                surely[number] = (common if self._follows[number] else 0) | 1 << number
+                for each in self.follows[number]:
+                    common &= 0 if each == OUT else surely[each]
+                surely[number] = (common if self.follows[number] else 0) | 1 << number
         return surely
 
 
@@ -74,7 +75,7 @@ def _follow(number: int, block: Block, anywhere: tuple[int, ...]) -> tuple[int, 
     if isinstance(ending, Branch):
         return (ending.target,) if ending.guard is None else (ending.target, number + 1)
     if isinstance(ending, Leave):
-        return (_OUT,) if ending.guard is None else (_OUT, number + 1)
+        return (OUT,) if ending.guard is None else (OUT, number + 1)
     if block.operation is not None and block.operation.opcode.startswith("brx"):
         return anywhere
     return (number + 1,)
@@ -86,6 +87,6 @@ def _leading(follows: Sequence[tuple[int, ...]], goals: set[int]) -> int:
     while leading != before:
         before = leading
         for number in reversed(range(len(follows))):
-            if any(each in goals or (each != _OUT and leading >> each & 1) for each in follows[number]):
+            if any(each in goals or (each != OUT and leading >> each & 1) for each in follows[number]):
                 leading |= 1 << number
     return leading

@@ -15,11 +15,12 @@ from tcemu.instructions import Instruction, parse
 from tcemu.instructions.elements import order_of
 from tcemu.instructions.table import FAMILIES
 from tcemu.machine.addresses import BLOCK, SHARED
-from tcemu.machine.events import AccessRow, AccessTable, Site
+from tcemu.machine.events import AccessRow, AccessTable, By, Site, Sourced
 from tcemu.simt import control, engine, memory, operations, tensor_operands
 from tcemu.simt.behind import Ways
 from tcemu.simt.blocks import blocks_of
 from tcemu.simt.contraction import contract
+from tcemu.simt.dataflow import Flow
 from tcemu.simt.engine import Runner
 from tcemu.simt.errors import Unsupported
 from tcemu.simt.events import Operation
@@ -98,7 +99,7 @@ class Program:
             )
             for number, step in self.accesses.items()
             if step.space in ("shared", "global", "generic")
-        })  # fmt: skip
+        }, self.sourced)  # fmt: skip
 
     @cached_property
     def logs(self) -> int:
@@ -125,6 +126,15 @@ class Program:
     def touches(self) -> Touches | None:
         """What it does with registers that wait for the result of a wgmma; None: nothing."""
         return Touches(self) or None
+
+    @cached_property
+    def flow(self) -> Flow:
+        """Whose results its instructions read."""
+        return Flow(self)
+
+    def sourced(self, by: By, number: int) -> Sourced:
+        """The event that says whose results an instruction reads."""
+        return self.flow.sourced(by, number)
 
     def instruction(self, text: Text) -> Instruction | None:
         """The machine's instruction; None if the executor does it."""

@@ -55,6 +55,8 @@ class Run:
         self.origin = mapped(0, self.core.block.rank) if clustered else 0
         self.local = Local(program.local_bytes)
         self.context = Context(self)
+        #: whether an observer wants to know whose results an instruction reads
+        self.sourced = bool(self.core.grid.sourced)
         #: the lanes that are active now: as bits, as bool (32,) or None for all, and the first of them
         self.bits, self.first = FULL, 0
         self.active: Array | None = None
@@ -272,6 +274,8 @@ class Run:
         if core.watched and frame.program.touches:
             frame.program.touches.tell(frame, block, active)
             core.at = operation.site
+        if self.sourced:
+            core.sourced(frame.program.sourced(core.by(), operation.number))
         split = bool(self.ready or self.parked or self.waiting)
         if split or core.split:
             core.split, core.sought = split, None

@@ -95,7 +95,7 @@ class Touches:
         block = self._program.blocks[place]
         if block.operation is None:
             for at, step in enumerate(block.steps):
-                touches = self._both(step.number, *_registers(step))
+                touches = self._both(step.number, *registers_of(step))
                 if step.guard is None:
                     yield from touches
                 elif not any(_writes(later, step.guard.place) for later in block.steps[at:]):
@@ -105,10 +105,10 @@ class Touches:
         text = program.function.body[number]
         instruction, steps = program.instruction(text), program.lowering.steps(number, text)
         for step in steps or ():
-            yield from self._both(number, *_registers(step))
+            yield from self._both(number, *registers_of(step))
         if steps is None and instruction is not None and not _is_wgmma(instruction):
             _, _, written, read = operations.matched(instruction, text.operands)
-            yield from self._both(number, _places(program, read), _places(program, written))
+            yield from self._both(number, places_of(program, read), places_of(program, written))
 
     def _guarded(self, touch: Touch, guard: Guard, own: int) -> Touch:
         """A touch of a guarded step of block `own`."""
@@ -147,7 +147,7 @@ def _named(program: Program, *, results: bool) -> Iterator[int]:
             outs, ins, *arguments = operations.matched(instruction, text.operands)
             pairs = zip([*outs, *ins], [*arguments[0], *arguments[1]], strict=True)
             taken = [each for record, each in pairs if record.direction == "in out" or not results]
-            yield from (place.row for place in _places(program, taken) if place.bits == _BITS)
+            yield from (place.row for place in places_of(program, taken) if place.bits == _BITS)
 
 
 def _is_wgmma(instruction: Instruction) -> bool:
@@ -156,22 +156,22 @@ def _is_wgmma(instruction: Instruction) -> bool:
 
 def _writes(step: Step, place: Place) -> bool:
     """Whether a step writes a register."""
-    return place in _registers(step)[1]
+    return place in registers_of(step)[1]
 
 
-def _registers(step: Step) -> tuple[Sequence[Any], Sequence[Any]]:
+def registers_of(step: Step) -> tuple[Sequence[Any], Sequence[Any]]:
     """What a step reads, and what it writes."""
     if isinstance(step, Compute):
         return step.sources, step.results
     return ((step.address, *step.registers), ()) if step.writes else ((step.address,), step.registers)
 
 
-def _places(program: Program, operands: Iterable[Operand]) -> Iterator[Place]:
+def places_of(program: Program, operands: Iterable[Operand]) -> Iterator[Place]:
     """The registers that operands name."""
     for each in operands:
         if isinstance(each, Vector):
-            yield from _places(program, each.items)
+            yield from places_of(program, each.items)
         elif isinstance(each, Memory):
-            yield from _places(program, (each.base,))
+            yield from places_of(program, (each.base,))
         elif isinstance(each, Register):
             yield from program.lowering.halves(each)

@@ -1,7 +1,8 @@
 """What a launch did, as a timeline needs it: for each warp its operations, and what they wait for and complete.
 
 A `Recorder` receives the machine's events. It keeps no addresses and no values: an operation has the numbers that its
-price depends on (wavefronts, bytes, sectors), the operations of its warp whose results it reads, and tokens. A token
+price depends on (wavefronts, bytes, sectors), the operations of its warp whose results it reads, and tokens. What it
+reads, the registers of a kernel in Python show; of a kernel in PTX, the event Sourced tells it. A token
 stands for something that completes once: a generation of a barrier, a phase of an mbarrier, a group of asynchronous
 copies or products. Operations contribute to tokens and wait for them.
 """
@@ -61,13 +62,16 @@ class Recorder:
 class _Warp:
     """The state of a warp while it runs."""
 
-    __slots__ = ("computed", "current", "lives", "ops", "products", "reads", "waited", "writers")
+    __slots__ = ("computed", "current", "done", "lives", "ops", "products", "reads", "sourced", "waited", "writers")
 
     def __init__(self, ops: list[Op]) -> None:
         self.ops = ops
         self.current: Op | None = None
         #: the operation that wrote a register last, by the register's number
         self.writers: dict[int, int] = {}
+        #: of a kernel in PTX: what the next operation reads, and the operations that each instruction was
+        self.sourced: events.Sourced | None = None
+        self.done: dict[tuple[str, int], list[int]] = {}
         self.lives = Lifetimes()
         #: operations whose results were read since the last operation: the next one needs them
         self.reads: set[int] = set()
@@ -102,12 +106,27 @@ class _Block:
             first = registers.bank.first
             self._read(warp, range(first, first + registers.bank.bits.shape[1]))
             warp.lives.used(registers.bank, len(warp.ops))
+        if warp.sourced is not None:
+            self._trace(warp, warp.sourced)
         op.reads, warp.reads = tuple(warp.reads), set()
         if op.kind == "wgmma":
             op.number, warp.products = warp.products, warp.products + 1
             op.a = "registers" if any(role == "a" for role, _ in event.operands) else "shared"
         warp.ops.append(op)
         warp.current, warp.computed = op, 0
+
+    def sourced(self, event: events.Sourced) -> None:
+        """The next operation reads the results of these instructions."""
+        self.warps[event.by.warp].sourced = event
+
+    @staticmethod
+    def _trace(warp: _Warp, event: events.Sourced) -> None:
+        """The operation that begins reads those that the instructions were."""
+        for number, age in event.sources:
+            operations = warp.done.get((event.program, number), ())
+            if age < len(operations):
+                warp.reads.add(operations[-1 - age])
+        warp.done.setdefault((event.program, event.number), []).append(len(warp.ops))
 
     def computed(self, event: events.Computed) -> None:
         """The kernel's own arithmetic, by known instructions."""
@@ -305,6 +324,7 @@ _RECEIVERS: dict[type[Event], Callable[[Recorder, Any], None]] = {
     events.BlockStarted: Recorder.started,
     events.BlockEnded: Recorder.ended,
     events.Issued: _in_block("issued"),
+    events.Sourced: _in_block("sourced"),
     events.Touched: _in_block("touched"),
     events.Computed: _in_block("computed"),
     events.Accessed: _in_block("accessed"),

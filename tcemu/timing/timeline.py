@@ -67,6 +67,10 @@ class Timeline:
         self._held = self._counted = None
         self._recorder(event)
 
+    def hears(self, kind: type[Event]) -> bool:
+        """Whether it needs events of a kind: of all kinds."""
+        return True
+
     # ------------------------------------------------------------------------------------------ results
 
     @property

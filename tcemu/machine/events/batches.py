@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.machine.addresses import BLOCK, SHARED
+from tcemu.machine.events.blocks import Sourced
 from tcemu.machine.events.memory import Accessed
 from tcemu.machine.events.origins import FULL, By, Event, Site
 
@@ -49,11 +50,12 @@ class AccessRow(NamedTuple):
 class AccessTable:
     """The loads and stores of one program, by the number of the instruction: made once, and shared by all its warps.
 
-    Observers may keep with a table, as in `kept`, what they have computed from it.
+    Observers may keep with a table, as in `kept`, what they have computed from it. `sourced` makes the event Sourced of
+    an access, if the front end knows what it reads.
     """
 
-    def __init__(self, rows: Mapping[int, AccessRow]) -> None:
-        self.rows = dict(rows)
+    def __init__(self, rows: Mapping[int, AccessRow], sourced: Callable[[By, int], Sourced] | None = None) -> None:
+        self.rows, self.sourced = dict(rows), sourced
         #: by the number of the instruction, the words of a record; 0 for instructions without one
         self.words = np.zeros(max(self.rows, default=-1) + 1, np.int64)
         for number, row in self.rows.items():

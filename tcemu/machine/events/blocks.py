@@ -26,6 +26,7 @@ __all__ = [
     "Faulted",
     "Issued",
     "RegistersMoved",
+    "Sourced",
     "Stuck",
     "WaitKind",
     "Waiting",
@@ -89,6 +90,20 @@ class Issued(WarpEvent):
     def opcode(self) -> str:
         """The opcode, as tcemu.parse prints it."""
         return self.instruction.opcode
+
+
+@dataclass(eq=False)
+class Sourced(WarpEvent):
+    """Whose results the instruction reads that the warp issues next: a front end that runs a program knows.
+
+    `number` is the instruction's number in the program. `sources` are earlier instructions of the program, each with
+    how often it has been executed since: 0 if its latest result is read. If ways meet, those of all ways are there.
+    Only observers get it whose `hears` returns True for it.
+    """
+
+    program: str
+    number: int
+    sources: tuple[tuple[int, int], ...]
 
 
 @dataclass(eq=False)
