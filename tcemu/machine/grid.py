@@ -59,7 +59,7 @@ class Grid:
         self._hears = [getattr(each, "hears", _every) for each in observers]
         self._heard: set[type[Event]] = set()
         #: the observers that want to know whose results an instruction reads
-        self.sourced = [each for each in observers if getattr(each, "hears", _none)(Sourced)]
+        self.sourced = [each for each in observers if Sourced in getattr(each, "also", ())]
         #: the kinds of events that no observer has needed since it last received one
         self._unheard: set[type[Event]] = set()
         #: whether all observers can do without accesses to registers that repeat one

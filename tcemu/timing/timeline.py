@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tcemu.errors import OperandError, briefly, counted
-from tcemu.machine.events import Event
+from tcemu.machine.events import Event, Sourced
 from tcemu.timing.costs import CostTable, costs
 from tcemu.timing.prices import PARTITIONS, Prices
 from tcemu.timing.recording import Recorder
@@ -54,6 +54,9 @@ class Timeline:
     'copy'
     """
 
+    #: what it needs beside the events that all observers get
+    also = (Sourced,)
+
     def __init__(self, table: CostTable | None = None, sms: int = SMS) -> None:
         if isinstance(sms, bool) or not isinstance(sms, int) or sms < 1:
             raise OperandError(f"sms= must be a number of SMs, at least 1; got {briefly(sms)}")
@@ -66,10 +69,6 @@ class Timeline:
         """Receive an event of the machine."""
         self._held = self._counted = None
         self._recorder(event)
-
-    def hears(self, kind: type[Event]) -> bool:
-        """Whether it needs events of a kind: of all kinds."""
-        return True
 
     # ------------------------------------------------------------------------------------------ results
 

@@ -12,6 +12,7 @@ from twin_cases import TWINS, key
 
 from tcemu import cuda, ptx
 from tcemu.gemm import shipped, twins
+from tcemu.timing import Timeline
 
 NVCC = shutil.which("nvcc")
 #: The twins of the kernels that people ship, and one whose loads ptxas could take for a reason to serialise.
@@ -46,6 +47,17 @@ def test_the_twin_gives_the_bits_of_the_python_kernel(name):
 @pytest.mark.parametrize("name", spread(TWINS, 6, first=turn(6)))
 def test_the_twin_from_its_source(nvrtc, name):
     same(name, twins.compiled)
+
+
+@pytest.mark.parametrize("name", ["wmma_global", "mma_pipeline", "mma_sparse", "wgmma_tma-f16", "wgmma_cluster"])
+def test_the_twin_takes_as_many_cycles_as_the_python_kernel(name):
+    """Where neither computes anything between its products: ordinary instructions of PTX are free."""
+    ours, theirs, given = TWINS[name]
+    python, cuda_cpp = Timeline(), Timeline()
+    ours(*given, sanitizer="off", observers=[python])
+    with twins.emulated(from_storage, sanitizer="off", observers=[cuda_cpp]):
+        theirs(*given)
+    assert cuda_cpp.cycles == pytest.approx(python.cycles, rel=0.03)
 
 
 @pytest.mark.live_gpu

@@ -19,8 +19,8 @@ from tcemu.show.palette import variables
 _CYCLES = (
     "Cycles are counted on the timeline for two SMs, for a product of its own size on each rung; the share refers to "
     "the tensor cores' peak, so that rungs can be compared. Two SMs have the timeline's L2 to themselves: up to rung "
-    "6, it prices loads from global memory too low. There, it counts waits for registers in Python only, and often too "
-    "long ones. The GPU's column decides."
+    "6, it prices loads from global memory too low. There, a kernel in Python often waits too early for a register, "
+    "and one in CUDA C++ where NVRTC's PTX reads it. The GPU's column decides."
 )
 _RECORDED = Path(__file__).parent / "recorded.csv"
 

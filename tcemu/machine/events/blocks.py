@@ -98,7 +98,7 @@ class Sourced(WarpEvent):
 
     `number` is the instruction's number in the program. `sources` are earlier instructions of the program, each with
     how often it has been executed since: 0 if its latest result is read. If ways meet, those of all ways are there.
-    Only observers get it whose `hears` returns True for it.
+    Only observers get it whose attribute `also` contains it.
     """
 
     program: str

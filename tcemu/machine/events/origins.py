@@ -88,5 +88,6 @@ class WarpsEvent(Event):
 #: True; `whole` says whether all lanes that have not exited execute it. The machine calls it once in a launch. If an
 #: attribute `once` contains Touched, the machine may leave out an access to registers that repeats one: by the same
 #: lanes, on the same line, with no event in between but those three kinds. If a method `takes(event)` returns True
-#: for an Accesses, it gets these native accesses of a front end in one event.
+#: for an Accesses, it gets these native accesses of a front end in one event. It gets Sourced only if an attribute
+#: `also` contains that.
 Observer = Callable[[Event], None]
