@@ -59,7 +59,8 @@ def marked(
     numbers = counted_by or (range(rows), range(columns))
     wide = max(30, 10 + 7 * max(len(label) for each in (labels, right or []) for row in each for label in row))
     right = right if count else None
-    grid = Grid(64, 62 if right else 44, wide, 24, rows, columns)
+    left = max(64, 12 + 6 * max(len(axes[0]) + 2, len(axes[1])))  # both names stand on the left of narrow columns
+    grid = Grid(left, 62 if right else 44, wide, 24, rows, columns)
     body = [_matrix(grid, labels, bad, axes, numbers)]
     body.append(svg.text(grid.left, grid.bottom + 20, "hatched: wrong", "s") if count else "")
     edge = grid

@@ -66,7 +66,7 @@ def _of_a_ring(step: Array, stages: Array, consumer: int = 0, producer: int = 1)
 #: One answer for the ring that goes on, from the tile, the step in it, the steps of a tile and the stages.
 _STAGE_AND_PARITIES = Function(
     {"tile": range(4), "step": range(4), "steps": range(4, 8), "stages": range(2, 6)},
-    ("stage", "the consumer's parity", "the producer's parity"),
+    ("stage", "consumer's parity", "producer's parity"),
     lambda tile, step, steps, stages: _of_a_ring(tile * steps + step, stages),
     (
         ("You begin again with stage 0 and phase 0 in each tile. The ring and its mbarriers go on where they are.",
