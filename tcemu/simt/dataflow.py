@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Origin: TypeAlias = tuple[int, int]
 Origins: TypeAlias = frozenset[Origin]
 #: Results that are older than so many executions of their instruction are not followed.
-AGES = 8
+AGES = 4
 _NONE: Origins = frozenset()
 
 
@@ -54,7 +54,7 @@ class Flow:
         self._name = program.function.name
         self._parts = [tuple(parts_of(program, number)) for number in range(len(program.blocks))]
         self._follows = [[each for each in ways if each != OUT] for ways in program.ways.follows]
-        self._chains = self._chained()
+        self._chains, self._alive = self._chained(), self._read_later()
         self._entries: dict[int, dict[Place, Origins]] = {0: {}}
         self._origins: dict[int, Origins] = {}
         self._solve()
@@ -81,6 +81,23 @@ class Flow:
                 chain.append(self._follows[chain[-1]][0])
         return chains
 
+    def _read_later(self) -> list[set[Place]]:
+        """By block, the registers that it or a block after it reads before they are written again."""
+        read: list[set[Place]] = []
+        kept: list[set[Place]] = []
+        for parts in self._parts:
+            read.append(set())
+            kept.append(set())
+            for part in parts:
+                read[-1].update(each for each in part.reads if each not in kept[-1])
+                kept[-1].update(() if part.guarded else part.writes)
+        alive, before = [set(each) for each in read], -1
+        while before != (before := sum(map(len, alive))):
+            for number in reversed(range(len(alive))):
+                for each in self._follows[number]:
+                    alive[number] |= alive[each] - kept[number]
+        return alive
+
     def _solve(self) -> None:
         """Go through the chains until nothing more comes to any of them."""
         waiting = {0}
@@ -94,13 +111,11 @@ class Flow:
 
     def _merge(self, head: int, state: dict[Place, Origins]) -> bool:
         """A way leads to a chain; whether it brings anything new."""
-        if head not in self._entries:
-            self._entries[head] = dict(state)
-            return True
-        entry, new = self._entries[head], False
+        new, alive = head not in self._entries, self._alive[head]
+        entry = self._entries.setdefault(head, {})
         for place, origins in state.items():
             held = entry.get(place, _NONE)
-            if not origins <= held:
+            if place in alive and not origins <= held:
                 entry[place], new = held | origins, True
         return new
 

@@ -178,7 +178,7 @@ def test_a_sum_in_a_loop_reads_every_load_of_the_latest_steps():
         @%p1 bra LOOP;
         st.global.u32 [%rd1], %r1;
     """)
-    assert found == [*[("ld", [])] * 12, ("st", [*range(4, 12)])]  # of the last eight
+    assert found == [*[("ld", [])] * 12, ("st", [*range(12 - dataflow.AGES, 12)])]
 
 
 def test_what_a_call_returns_has_no_origin():
