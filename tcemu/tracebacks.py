@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import linecache
 import re
-import site
 import sys
 import sysconfig
 import textwrap
@@ -18,13 +17,12 @@ from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any, NamedTuple
 
-#: Folders whose code is not the learner's: this package, Python and what is installed, for all or for one user.
 _PACKAGE = Path(__file__).parent
+#: Folders whose code is not the learner's: this package, Python and what is installed, for all or for one user.
 _FOREIGN = (
     str(_PACKAGE),
     *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
-    *site.getsitepackages(),
-    site.getusersitepackages(),
+    sysconfig.get_path("purelib", sysconfig.get_preferred_scheme("user")),
 )
 #: The packages that run a cell, wherever they are installed.
 _RUNNERS = ("IPython", "ipykernel")
