@@ -22,7 +22,7 @@ _PACKAGE = Path(__file__).parent
 _FOREIGN = (
     str(_PACKAGE),
     *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
-    sysconfig.get_path("purelib", sysconfig.get_preferred_scheme("user")),
+    *(sysconfig.get_path("purelib", name) for name in sysconfig.get_scheme_names() if name.endswith("_user")),
 )
 #: The packages that run a cell, wherever they are installed.
 _RUNNERS = ("IPython", "ipykernel")
