@@ -124,13 +124,13 @@ class Flow:
         state = _State(self._entries[head])
         for block in self._chains[head]:
             for part in self._parts[block]:
-                found = state.read(part.reads)
+                origins = state.read(part.reads)
                 if part.begins:
-                    self._origins[part.number] = self._origins.get(part.number, _NONE) | found
+                    self._origins[part.number] = self._origins.get(part.number, _NONE) | origins
                     state.age(part.number, part.guarded)
-                    found = frozenset({(part.number, 0)})
+                    origins = frozenset({(part.number, 0)})
                 for place in part.writes:
-                    state.write(place, found | state.read((place,)) if part.guarded else found)
+                    state.write(place, origins | state.read((place,)) if part.guarded else origins)
         return state.origins
 
 
@@ -147,8 +147,8 @@ class _State:
 
     def read(self, places: Sequence[Place]) -> Origins:
         """The origins of several registers."""
-        found = [self.origins[place] for place in places if place in self.origins]
-        return found[0] if len(found) == 1 else frozenset().union(*found)
+        held = [self.origins[place] for place in places if place in self.origins]
+        return held[0] if len(held) == 1 else frozenset().union(*held)
 
     def write(self, place: Place, origins: Origins) -> None:
         """A register gets other origins."""
@@ -180,9 +180,9 @@ def parts_of(program: Program, number: int) -> Iterator[Part]:
     if steps is not None:
         yield from map(_of_step, steps)
     elif instruction is not None:
-        _, ins, given, arguments = operations.matched(instruction, text.operands)
+        _, ins, results, arguments = operations.matched(instruction, text.operands)
         both = [each for record, each in zip(ins, arguments, strict=True) if record.direction == "in out"]
-        reads, writes = places_of(program, arguments), places_of(program, [*given, *both])
+        reads, writes = places_of(program, arguments), places_of(program, [*results, *both])
         yield Part(block.first, _with(reads, guard), tuple(writes), guard is not None, True)
 
 
