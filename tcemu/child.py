@@ -24,6 +24,8 @@ from typing import Any, BinaryIO
 __all__ = ["Child", "Ended", "Silent", "pipes", "receive", "send"]
 
 _HEAD = struct.Struct("<IQ")
+#: Windows' sign that a process does not hear this one's Ctrl + C; 0 on other systems, which have sessions.
+_NEW_GROUP = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
 
 
 class Ended(Exception):  # noqa: N818 - what happened
@@ -43,12 +45,14 @@ class Child:
     def __init__(self, code: str, command: Sequence[str] = (), **more: Any) -> None:
         # The same modules as here, but not the user's: multiprocessing would run their script again.
         code = f"import sys; sys.path[:] = {sys.path!r}; {code}"
-        # A new session: an interrupt goes only to the notebook, which then decides what happens to the child.
+        # A new session, or Windows' process group: an interrupt goes only to the notebook, which then decides what
+        # happens to the child.
         self.process = subprocess.Popen(  # noqa: S603 - our own interpreter and code
             command or [sys.executable, "-c", code],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
+            creationflags=_NEW_GROUP,
             **more,
         )
         _widen(self.process.stdin, self.process.stdout)
@@ -65,7 +69,7 @@ class Child:
         """Send it a message. Raises Ended if it is gone."""
         try:
             send(self.process.stdin, message)  # type: ignore[arg-type]
-        except (BrokenPipeError, ConnectionError):
+        except OSError:  # a broken pipe; Windows calls it an invalid argument
             raise Ended(self._ending()) from None
 
     def next(self, seconds: float) -> Any:
@@ -104,11 +108,12 @@ class Child:
 
 def _widen(*pipes: Any) -> None:
     """Give the pipes a buffer of a megabyte, if the system can, so that large arrays need fewer steps."""
-    with contextlib.suppress(ImportError, AttributeError, OSError):
+    if sys.platform == "linux":
         import fcntl
 
-        for pipe in pipes:
-            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, 1 << 20)
+        with contextlib.suppress(OSError):
+            for pipe in pipes:
+                fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, 1 << 20)
 
 
 def pipes() -> tuple[BinaryIO, BinaryIO]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -95,8 +96,6 @@ def grade(
     require("grade", "tcemu grade", "jinja2", "markupsafe", "yaml")
     from tcemu.course import manifest
     from tcemu.grade.box import Limits
-    from tcemu.grade.output import tables, write_all
-    from tcemu.grade.run import Local, Scheduled, run
     from tcemu.grade.unseen import key_of
 
     limits = Limits(cell=limit_cell, notebook=limit_notebook, memory=_bytes(limit_memory))
@@ -105,6 +104,14 @@ def grade(
         return
     if submissions is None or out is None:
         raise click.UsageError("grading needs SUBMISSIONS and --out; --gradescope OUT.zip needs neither")
+    if sys.platform == "win32":
+        raise CourseError(
+            "tcemu grade needs Linux: it forks a process for each submission, in a box of bubblewrap. On Windows, run "
+            "it in WSL; `tcemu grade --gradescope OUT.zip` works here, too"
+        )
+    from tcemu.grade.output import tables, write_all
+    from tcemu.grade.run import Local, Scheduled, run
+
     handed = _handed(submissions, course, roster, only)
     tasks = _tasks(handed, course, notebooks, limits, trusted, key_of(out))
     if not no_warm and not scheduler and (warmed := warm_up()):

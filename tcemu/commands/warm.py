@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Hashable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -140,7 +141,7 @@ def perform_all(some: Sequence[Work]) -> Iterator[Work]:
 @contextmanager
 def _deaf() -> Iterator[None]:
     """Let the processes that are started here hear no Ctrl + C, which this process hears for them, a little later."""
-    if not hasattr(signal, "pthread_sigmask"):
+    if sys.platform == "win32":  # which has no masks of signals
         yield
         return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])

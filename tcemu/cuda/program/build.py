@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,13 @@ class Built:
 
 
 def build(files: Sequence[Path], arch: str, options: Sequence[str], folder: Path) -> Built:
-    """Compile and link. Raises CompilationError with nvcc's words, and TcemuError where there is no nvcc."""
+    """Compile and link. Raises CompilationError with nvcc's words, and TcemuError on Windows or without nvcc."""
+    if sys.platform == "win32":
+        raise TcemuError(
+            "a program with main() runs on Linux only, where tcemu's CUDA runtime takes the place of NVIDIA's. Its "
+            "kernels run here, too: compile the file with tcemu.cuda.compile, or %%cuda in a notebook, and launch them "
+            "from Python on numpy arrays"
+        )
     nvcc = shutil.which("nvcc")
     if nvcc is None:
         raise TcemuError(
