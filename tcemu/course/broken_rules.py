@@ -16,6 +16,7 @@ from tcemu.machine.launch import Launch
 from tcemu.sanitizer.report import Report
 from tcemu.sanitizer.rules import RULES
 from tcemu.show.explorers.kernels import order_of_a_kernel
+from tcemu.show.folded import folded
 from tcemu.show.prediction import Prediction
 from tcemu.show.prose import inline
 
@@ -31,8 +32,7 @@ class _Folded:
 
     def _repr_html_(self) -> str:
         report, _, fix = str(self._report).partition("\n  fix: ")
-        hint = f"<details><summary>Hint: how to fix it</summary><p>{inline(fix)}</p></details>"
-        return f"<pre>{escape(report)}</pre>{hint}"
+        return f"<pre>{escape(report)}</pre>{folded('Hint: how to fix it', f'<p>{inline(fix)}</p>')}"
 
 
 @explained

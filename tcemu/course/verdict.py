@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from tcemu.course.record import BROKEN, Exercise, Finding
 from tcemu.errors import counted, listing
+from tcemu.show.folded import folded
 from tcemu.show.prose import tick
 
 State = Literal["open", "wrong", "right"]
@@ -131,7 +132,7 @@ def _folded(hints: tuple[str, ...]) -> str:
     """Hints, each inside the one before."""
     inner = ""
     for number, hint in reversed(list(enumerate(hints, 1))):
-        inner = f"<details><summary>Hint {number} of {len(hints)}</summary><p>{_inline(hint)}</p>{inner}</details>"
+        inner = folded(f"Hint {number} of {len(hints)}", f"<p>{_inline(hint)}</p>{inner}")
     return inner
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tcemu.arguments import explained
+from tcemu.show.folded import KEEPS_KEYS, folded
 from tcemu.show.layers import KEYS
 from tcemu.show.palette import variables
 from tcemu.show.svg import LETTERS, PLAIN, STYLES, Drawing, flat, number
@@ -77,13 +78,14 @@ class Picture:
         name, keys, said = f'role="group" aria-label="{escape(self.title)}"', "", ""
         if self.layer:
             name = f'role="application" aria-label="{escape(self.title)}; arrow keys go from cell to cell"'
-            keys = f' data-lm-suppress-shortcuts="true" onkeydown="{escape(KEYS)}"'
+            keys = f' onkeydown="{escape(KEYS)}"'
             said = f'<p role="status" style="{_SAID}"></p>'
         return (
             '<figure class="tcemu-picture" style="margin:8px 0 16px">'
             f'<figcaption style="font-weight:600;margin:0 0 6px">{escape(self.title)}</figcaption>'
-            f'<div class="tcemu-scroll" style="overflow-x:auto" tabindex="0" {name}{keys}>{drawing}{said}</div>'
-            f'<details style="margin-top:4px"><summary>In words</summary><p>{escape(self.description)}</p></details>'
+            f'<div class="tcemu-scroll" style="overflow-x:auto" tabindex="0" {name}{KEEPS_KEYS}{keys}>'
+            f"{drawing}{said}</div>"
+            f"{folded('In words', f'<p>{escape(self.description)}</p>', 'margin-top:4px')}"
             "</figure>"
         )
 

@@ -24,6 +24,7 @@ from tcemu.arguments import explained
 from tcemu.errors import OperandError, TcemuError, briefly, counted, is_whole, listing, ranges
 from tcemu.formats import Format, lookup
 from tcemu.show.bits import number_bits
+from tcemu.show.folded import folded
 from tcemu.show.kinds import Bits, Choice, Formula, Kind, Number
 from tcemu.show.prose import html, inline, paragraphs, tick
 from tcemu.show.view import Control, view, widget_bundle
@@ -139,8 +140,8 @@ class Prediction:
     def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
         """The question with its controls for a page with a kernel; without one, the answer is folded away."""
         answer = paragraphs(self._answers()) + self._pictures(stored=True)
-        folded = f"<details><summary>Answer</summary>{answer}</details>"
-        page = f'<div class="tcemu-prediction"><p><strong>Predict.</strong> {inline(self._question)}</p>{folded}</div>'
+        hidden = folded("Answer", answer)
+        page = f'<div class="tcemu-prediction"><p><strong>Predict.</strong> {inline(self._question)}</p>{hidden}</div>'
         return widget_bundle(self._shown()) | {"text/html": page, "text/plain": str(self)}
 
     def __str__(self) -> str:

@@ -15,6 +15,7 @@ from tcemu.instructions.describe import describe
 from tcemu.show.banks import banks
 from tcemu.show.bits import descriptor
 from tcemu.show.collision import collision
+from tcemu.show.folded import folded
 from tcemu.show.fragment_map import cells, fragment_map
 from tcemu.show.mma_map import mma_map
 from tcemu.show.tables import Table
@@ -32,8 +33,8 @@ def html(value: Any) -> str | None:
     return None
 
 
-def _folded(summary: str, content: str) -> str:
-    return f"<details><summary>{escape(summary)}</summary>{content}</details>" if content else ""
+def _hidden(summary: str, content: str) -> str:
+    return folded(summary, content) if content else ""
 
 
 def _text(value: object) -> str:
@@ -48,7 +49,7 @@ def _instruction(instruction: Any) -> str:
     except ArithmeticUnknown as error:
         return head + _text(error)
     operands = Table("Operands", ("operand", "what", "for tcemu.run"), rows).html
-    return head + operands + _folded("Which lane holds what", _map(instruction))
+    return head + operands + _hidden("Which lane holds what", _map(instruction))
 
 
 def _map(instruction: Any) -> str:
@@ -74,7 +75,7 @@ def _layout(layout: Any) -> str:
 def _wavefronts(wavefronts: Any) -> str | None:
     if wavefronts.addresses.ndim != 1:
         return None
-    return banks(wavefronts).portable_html + _folded("Part by part, and what would help", _text(wavefronts))
+    return banks(wavefronts).portable_html + _hidden("Part by part, and what would help", _text(wavefronts))
 
 
 def _launch(launch: Any) -> str:
@@ -87,7 +88,7 @@ def _launch(launch: Any) -> str:
     parts = [Table(f"Launch of {launch.kernel}", ("what", "value"), tuple(rows)).html]
     parts += [_text(each) for each in (*launch.parted, *([launch.error] if launch.error else []))]
     parts += [_report(each) for each in launch.reports]
-    parts.append(_folded("Instructions", Table("Instructions", ("opcode", "times"), counts).html if counts else ""))
+    parts.append(_hidden("Instructions", Table("Instructions", ("opcode", "times"), counts).html if counts else ""))
     return "".join(parts)
 
 

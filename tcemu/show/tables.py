@@ -16,6 +16,7 @@ from tcemu.formats import FORMATS, Format
 from tcemu.instructions import Instruction, parse
 from tcemu.instructions.catalogue import catalogue
 from tcemu.instructions.targets import target_named
+from tcemu.show.folded import KEEPS_KEYS
 from tcemu.show.inputs import formats_of, targets_of
 from tcemu.show.words import neat, value
 from tcemu.timing.costs import CostTable, costs
@@ -52,7 +53,7 @@ class Table:
         caption = f'<caption style="text-align:left;font-weight:600">{escape(self.title)}</caption>'
         table = f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         # it scrolls in a narrow page, by keyboard too
-        name = f'tabindex="0" role="group" aria-label="{escape(self.title)}"'
+        name = f'tabindex="0" role="group" aria-label="{escape(self.title)}"{KEEPS_KEYS}'
         return f'<div class="tcemu-scroll" style="overflow-x:auto" {name}>{table}</div>'
 
     def __str__(self) -> str:

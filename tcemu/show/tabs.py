@@ -10,6 +10,7 @@ from typing import Any
 
 from tcemu.arguments import explained
 from tcemu.errors import OperandError, briefly, counted
+from tcemu.show.folded import KEEPS_KEYS
 from tcemu.show.palette import variables
 
 #: Pygments' classes of tokens, and the colour of each: of the rest, only names differ.
@@ -43,19 +44,17 @@ class Tabs:
     def html(self) -> str:
         """A group of radio buttons, which arrow keys change, and the text of the chosen one.
 
-        With `keys`, JupyterLab does not take arrow keys and letters there as commands for the cell.
+        JupyterLab does not take arrow keys and letters there as commands for the cell.
         """
-        keys = ' data-lm-suppress-shortcuts="true"'
         name = "tc" + sha256(repr((self.title, dict(self.texts))).encode()).hexdigest()[:10]
         chosen, buttons, panels, rules = " checked", "", "", ""
         for number, (language, text) in enumerate(self.texts.items()):
             own = f"{name}-{number}"
-            buttons += f'<input type="radio" name="{name}" id="{own}"{keys}{chosen}>'
+            buttons += f'<input type="radio" name="{name}" id="{own}"{KEEPS_KEYS}{chosen}>'
             buttons += f'<label for="{own}">{escape(language)}</label>'
             label = f"{escape(self.title)} in {escape(language)}"
-            panels += (
-                f'<pre class="p{number}" tabindex="0"{keys} aria-label="{label}">{_coloured(text, language)}</pre>'
-            )
+            panels += f'<pre class="p{number}" tabindex="0"{KEEPS_KEYS} aria-label="{label}">'
+            panels += f"{_coloured(text, language)}</pre>"
             rules += f"#{own}:checked~.p{number}{{display:block}}"
             chosen = ""
         return (

@@ -127,11 +127,13 @@ def test_letters_are_no_commands_in_a_control(first_light: Lab) -> None:
     controls = [explorer.get_by_label("lane, slider"), explorer.locator(".tcemu-scroll").first]
     controls.append(first_light.view("bit 0 of register a0 in lane 13").get_by_label("operand"))
     controls.append(first_light.view("Which elements of D change?").get_by_label("one", exact=True))
+    others = (".tcemu-check summary", "figure summary", ".jp-RenderedMarkdown summary", ".jp-RenderedMarkdown a")
+    controls += [first_light.page.locator(f"{each}:visible").first for each in others]
     for control in controls:
         control.focus()
-        for key in "xmy":  # JupyterLab: cut the cell, make it Markdown, make it code
+        for key in "xmyba":  # JupyterLab: cut the cell, make it Markdown, make it code, insert cells
             first_light.page.keyboard.press(key)
-        assert first_light.page.locator(".jp-Cell").count() == cells
+            assert first_light.page.locator(".jp-Cell").count() == cells, (control, key)
 
 
 def test_the_number_box_has_a_name_and_takes_keys(first_light: Lab) -> None:

@@ -150,6 +150,8 @@ WRONG = [
     ("warp_specialised", '        warp.setmaxnreg("dec", 40)\n', "", "wait for 64 registers"),
     ("warp_specialised", '"inc", 232', '"inc", 248', "have released registers, but not enough"),
     ("warp_specialised", "        store(warp,", "        warp.bar_sync()\n        store(warp,", "exited-threads"),
+    ("wgmma_tma", "        warp.fence_mbarrier_init()\n", "", "mbarrier-init-fence"),
+    ("cluster", "        warp.fence_mbarrier_init()\n", "", "mbarrier-init-fence"),
     ("cluster", "cta_mask=EVERYONE", "cta_mask=1", "expects 49152 bytes, but its copies deliver 16384"),
     ("cluster", "STAGE_BYTES)  # the", "A_BYTES + 64 * 256)  # the", "32768 bytes, but its copies deliver 49152"),
     ("cluster", "    with warp.only(rank < CLUSTER):", "    with warp.only(rank < 1):", "deadlock"),
@@ -204,6 +206,13 @@ def test_launch_names_boxes_where_the_kernel_takes_maps(name, old, new, words):
     source = RUNGS[name].source("cu")
     assert old in source
     assert words in judge.judged(RUNGS[name], source.replace(old, new)).says
+
+
+def test_a_missing_fence_is_told_in_cuda(one_order):
+    needs_nvrtc()
+    rung = replace(RUNGS["wgmma_tma"], shapes=SMALLER["wgmma_tma"])
+    text = rung.source("cu").replace("fence_mbarrier_init();", "", 1)
+    assert "fix: After mbarrier.init, execute fence.mbarrier_init" in judge.judged(rung, text, seed=5).says
 
 
 def test_a_line_of_the_header_has_no_folder(one_order):

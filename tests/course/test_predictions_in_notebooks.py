@@ -17,7 +17,7 @@ from places import ROOT
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 #: The answers of a question, as a page without a kernel folds them.
-_ANSWERS = re.compile(r"<details><summary>Answer</summary>(.*?)</details>", re.DOTALL)
+_ANSWERS = re.compile(r"<summary[^>]*>Answer</summary>(.*?)</details>", re.DOTALL)
 _FOLDED = re.compile(r"<details>.*?</details>", re.DOTALL)
 _TAG = re.compile(r"<[^>]*>")
 #: Numbers that are on the page although they are answers, and why that gives nothing away.

@@ -32,6 +32,7 @@ from tcemu.course.ladder.picture import Board, board
 from tcemu.course.ladder.table import GIVEN, LANGUAGES, NAMES, RUNGS, Rung, before, found, language_of
 from tcemu.course.ladder.timing import Timed, timed
 from tcemu.errors import CourseError
+from tcemu.show.prose import inline
 from tcemu.show.tabs import Tabs, tabs
 from tcemu.timing import Timeline
 
@@ -79,23 +80,13 @@ class Page:
         return str(self)
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
-        hints = "".join(
-            f"<details><summary>Hint {number}</summary><p>{_coded(hint)}</p></details>"
-            for number, hint in enumerate(self.rung.hints, 1)
-        )
         page = (
-            f"<p><strong>{escape(self._head)}</strong></p><p>{_coded(self.rung.new)}</p>"
-            f"<p><strong>Task.</strong> {_coded(self.rung.task)}</p><p>{escape(self._goal)}</p>{hints}"
+            f"<p><strong>{escape(self._head)}</strong></p><p>{inline(self.rung.new)}</p>"
+            f"<p><strong>Task.</strong> {inline(self.rung.task)}</p><p>{escape(self._goal)}</p>{self.rung.folded_hints}"
             f"<p>Run <code>{escape(self._begin())}</code> in a new cell: it writes your starting cell below, and "
             f'<code>{escape(self._begin()[:-1])}, "CUDA C++")</code> writes it in CUDA C++.</p>'
         )
         return {"text/html": f'<div class="tcemu-rung">{page}</div>', "text/plain": str(self)}
-
-
-def _coded(text: str) -> str:
-    """Text with `code`."""
-    parts = escape(text).split("`")
-    return "".join(f"<code>{each}</code>" if number % 2 else each for number, each in enumerate(parts))
 
 
 @explained

@@ -27,6 +27,8 @@ Array = npt.NDArray[Any]
 
 #: The orders in which each product is computed: (seed, policy).
 ORDERS = ((0, "late"), (0, "early"), (1, "random"))
+#: Hints that count as errors. Two blocks that write the same values compute the same tile.
+HEEDED = ("global-race", "mbarrier-init-fence")
 #: The folder of ladder.h, of which the name is enough in a report.
 _FOLDER = f"{GIVEN.relative_to(GIVEN.parents[3]).as_posix()}/"
 #: SMs on which cycles are counted.
@@ -73,9 +75,7 @@ class Climbed:
         parts = [f'<p role="status">{tick(bool(self))}<strong>{what}</strong> {escape(first)}</p>']
         parts += [f'<pre style="white-space:pre-wrap">{escape(report)}</pre>'] if report else []
         parts += [f"<p>{escape(self.aside)}</p>"] if self.aside else []
-        hints: tuple[str, ...] = () if self else self.rung.hints
-        for number, hint in enumerate(hints, 1):
-            parts.append(f"<details><summary>Hint {number}</summary><p>{escape(hint)}</p></details>")
+        parts += [] if self else [self.rung.folded_hints]
         if not self:
             parts.append(
                 f"<p>Stuck? <code>ladder.change(&quot;{self.rung.name}&quot;)</code> shows the given answer.</p>"
@@ -144,8 +144,7 @@ def _wrong(rung: Rung, program: Program, rng: np.random.Generator) -> str:
             d = np.full(right.shape, np.nan, np.float32)
             order: dict[str, Any] = {"seed": seed, "policy": policy, "watched": not number, "clusters": 2}
             result = _launched(rung, program, a, b, d, sanitizer="collect", **order)
-            # of two blocks that write the same values, a hint: here, they compute the same tile
-            errors = [each for each in result.reports if each.severity == "error" or each.rule == "global-race"]
+            errors = [each for each in result.reports if each.severity == "error" or each.rule in HEEDED]
             if errors:
                 told = min(errors, key=lambda report: report.rule == "deadlock")  # it follows from another mistake
                 return f"The sanitizer reports\n{told}"

@@ -14,6 +14,7 @@ from typing import Any
 from tcemu.course.ladder import kept
 from tcemu.course.ladder.judge import share_of_peak
 from tcemu.course.ladder.table import LANGUAGES, RUNGS, Rung
+from tcemu.show.folded import KEEPS_KEYS
 from tcemu.show.palette import variables
 
 _CYCLES = (
@@ -139,7 +140,7 @@ class Board:
         notes = "".join(f"<p>{escape(each)}</p>" for each in self._notes())
         return (
             f'<div id="{name}" class="tcemu-board"><style>{variables(name)}{_style(name)}</style>'
-            f'<div class="scroll" tabindex="0" role="group" aria-label="Your GEMM: the board"><table>'
+            f'<div class="scroll" tabindex="0" role="group" aria-label="Your GEMM: the board"{KEEPS_KEYS}><table>'
             f"<caption>Your GEMM</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
             f"{notes}</div>"
         )

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from tcemu.arguments import explained
 from tcemu.errors import CourseError, briefly, listing
+from tcemu.show.folded import folded
+from tcemu.show.prose import inline
 
 #: The given kernels in both languages, and the headers of those in CUDA C++.
 GIVEN = Path(__file__).parent / "rungs"
@@ -50,6 +52,11 @@ class Rung:
 
     def __str__(self) -> str:
         return f"rung {self.number}, {self.name}"
+
+    @property
+    def folded_hints(self) -> str:
+        """The hints as a page shows them."""
+        return "".join(folded(f"Hint {number}", f"<p>{inline(hint)}</p>") for number, hint in enumerate(self.hints, 1))
 
     def source(self, language: str) -> str:
         """The given kernel."""

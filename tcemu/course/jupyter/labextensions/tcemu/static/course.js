@@ -9,6 +9,13 @@ const STYLE = `
 // START.md is written anew when an exercise is solved. Milliseconds between looks at it, while it can be seen.
 const [PAGE, PAUSE] = ["START.md", 2000];
 
+// A key on what the text or an output has, such as a summary or a link, is no command for the cell: x would cut it.
+function keep({ target }) {
+  if (target.closest?.(".jp-OutputArea-output *, .jp-RenderedMarkdown *")) {
+    target.setAttribute("data-lm-suppress-shortcuts", "true");
+  }
+}
+
 async function refresh(app) {
   for (const { isVisible, context } of app.shell.widgets("main")) {
     if (!isVisible || document.hidden || context?.path !== PAGE || !context.isReady || context.model.dirty) continue;
@@ -21,6 +28,7 @@ function activate(app) {
   const style = document.createElement("style");
   style.textContent = STYLE;
   document.head.append(style);
+  document.addEventListener("focusin", keep);
   const look = () => refresh(app).catch(() => {}).then(() => setTimeout(look, PAUSE)); // the server may be away
   app.restored.then(look);
 }
