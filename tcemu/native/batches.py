@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tcemu.kernels.host.compiling import njit
+from tcemu.native.shadow import claim, load, reread, store
 
 #: State spaces, as `heads` takes and gives them.
 SHARED, GLOBAL, GENERIC = 0, 1, 2
@@ -29,7 +30,9 @@ NUMBER, MASK, SPACE, WRITES, SIZE, BASE, FIRST, BEFORE, INCOHERENT, OLDER, FIELD
 #: Why `advance` stops: it has done all; this record does not fit; the number of this sort is missing.
 DONE, SINGLE, UNNUMBERED = 0, 1, 2
 #: Rows of the marks of global memory: see global_shadow.py.
-_WEAK, _READ, _OTHER, _SEEN = 0, 2, 3, 5
+_WEAK, _READ, _SEEN = 0, 2, 5
+#: The most cells that an access of one lane can have.
+_WIDEST = 32
 
 
 @njit(cache=True, nogil=True)
@@ -110,109 +113,33 @@ def _apart(words, at, mask):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _load(words, at, sort, shift, written, reads, own, known, threads, column, clock, lanewise, row):  # type: ignore[no-untyped-def]
-    """A load from shared memory, as native/shadow.py: load. Return whether it was noted."""
-    mask, base, per = sort[MASK], sort[BASE], sort[SIZE] >> shift
-    before = 0
+def _gather(words, at, mask, base, shift, per, cells, lanes):  # type: ignore[no-untyped-def]
+    """The `per` units of 1 << `shift` bytes at the address of each lane, and the lane of each. Return their number."""
+    count = 0
     for lane in range(32):
         if mask >> lane & 1:
             first = (words[at + lane] + base) >> shift
             for cell in range(first, first + per):
-                mark = written[cell]
-                record = mark >> 5
-                if mark == 0:
-                    return False
-                own_mark = threads[record] == own and mark & 31 == lane
-                if not (known[record] or own_mark or _learn(record, known, column, clock, lanewise, row)):
-                    return False
-                before = max(before, reads[cell])
-    for lane in range(32):
-        if mask >> lane & 1:
-            first = (words[at + lane] + base) >> shift
-            for cell in range(first, first + per):
-                reads[cell] = sort[FIRST] + lane
-    _link(sort, before)
-    return True
+                cells[count], lanes[count] = cell, lane
+                count += 1
+    return count
 
 
 @njit(cache=True, nogil=True)
-def _store(words, at, sort, shift, written, reads, own, known, threads, column, clock, lanewise, row):  # type: ignore[no-untyped-def]
-    """A store to shared memory, as native/shadow.py: store. Return whether it was noted."""
-    mask, base, per = sort[MASK], sort[BASE], sort[SIZE] >> shift
-    before = 0
-    for lane in range(32):
-        if mask >> lane & 1:
-            first = (words[at + lane] + base) >> shift
-            for cell in range(first, first + per):
-                mark = written[cell]
-                record = mark >> 5
-                own_mark = threads[record] == own and mark & 31 == lane
-                if not (known[record] or own_mark or _learn(record, known, column, clock, lanewise, row)):
-                    return False
-                before = max(before, mark)
-    for reader in range(len(reads)):
-        latest = 0
-        for lane in range(32):
-            if mask >> lane & 1:
-                first = (words[at + lane] + base) >> shift
-                for cell in range(first, first + per):
-                    latest = max(latest, reads[reader, cell])
-        if _learn(latest >> 5, known, column, clock, lanewise, row):
-            continue  # the reads of one reader end in their order
-        for lane in range(32):
-            if mask >> lane & 1:
-                first = (words[at + lane] + base) >> shift
-                for cell in range(first, first + per):
-                    mark = reads[reader, cell]
-                    record = mark >> 5
-                    if known[record] or (threads[record] == own and mark & 31 == lane):
-                        continue
-                    if threads[latest >> 5] != own or not _learn(record, known, column, clock, lanewise, row):
-                        return False
-    for lane in range(32):
-        if mask >> lane & 1:
-            first = (words[at + lane] + base) >> shift
-            for cell in range(first, first + per):
-                written[cell] = sort[FIRST] + lane
-    _link(sort, before)
-    return True
-
-
-@njit(cache=True, nogil=True)
-def _link(sort, before):  # type: ignore[no-untyped-def]
-    """Remember the record before, if it is the first and older: see records.link."""
-    if not sort[BEFORE] and before >> 5 < sort[FIRST] >> 5:
-        sort[BEFORE] = before >> 5
-
-
-@njit(cache=True, nogil=True)
-def _claim(words, at, sort, shift, accessed, marks, rows, threads, own):  # type: ignore[no-untyped-def]
-    """A store to global memory, or a load from it, as native/shadow.py: claim and reread. Return whether it was noted.
-
-    `rows` are the rows of marks by others that must be empty.
-    """
-    mask, per = sort[MASK], sort[SIZE] >> shift
-    for lane in range(32):
-        if mask >> lane & 1:
-            first = words[at + lane] >> shift
-            for cell in range(first, first + per):
-                if accessed[cell]:
-                    for row in range(rows):
-                        mark = marks[row, cell]
-                        if mark and (threads[mark >> 5] != own or mark & 31 != lane):
-                            return False
-    for lane in range(32):
-        if mask >> lane & 1:
-            first = words[at + lane] >> shift
-            for cell in range(first, first + per):
-                accessed[cell] = True
-                if sort[WRITES]:
-                    marks[_WEAK, cell] = sort[FIRST] + lane
-                    continue
-                before = marks[_READ, cell]
-                if before and threads[before >> 5] != own:
-                    marks[_OTHER, cell] = before
-                marks[_READ, cell] = sort[FIRST] + lane
+def _note(sort, cells, lanes, written, reads, mine, own, known, threads, column, clock, lanewise, row):  # type: ignore[no-untyped-def]
+    """An access to shared memory, as Quick.reads and Quick.writes note it. Return whether it was noted."""
+    while True:
+        if sort[WRITES]:
+            answer = store(written, reads, cells, known, sort[FIRST], lanes, threads, own)
+        else:
+            answer = load(written, reads[mine], cells, known, sort[FIRST], lanes, True, threads, own)
+        if answer < 0:
+            break
+        if answer == 0 or not _learn(answer, known, column, clock, lanewise, row):
+            return False
+    before = -1 - answer >> 5
+    if not sort[BEFORE] and before < sort[FIRST] >> 5:  # the first one, if it is older: see records.link
+        sort[BEFORE] = before
     return True
 
 
@@ -228,6 +155,7 @@ def advance(  # type: ignore[no-untyped-def]
     accesses, and `arrays` (first byte, end, whether it has been written). Loads from arrays that have not been written
     are only listed: in `listed`, the number of the record, its array, and its first byte and end.
     """
+    cells, lanes = np.empty(32 * _WIDEST, np.int64), np.empty(32 * _WIDEST, np.int64)
     for number in range(begin, end):
         which, at = sorts[number], ats[number]
         if which == NOTHING:
@@ -239,19 +167,14 @@ def advance(  # type: ignore[no-untyped-def]
         if writes and not _apart(words, at, mask):
             return number, SINGLE
         if sort[SPACE] == SHARED:
-            shift = scalars[SHIFT]
-            if not scalars[STORES if writes else LOADS] or size >> shift == 0:
+            per = size >> scalars[SHIFT]
+            if not scalars[STORES if writes else LOADS] or not 0 < per <= _WIDEST:
                 return number, SINGLE
-            if writes:
-                done = _store(
-                    words, at, sort, shift, written, reads, scalars[OWN], known, threads, column, clock, lanewise, row
-                )
-            else:
-                done = _load(
-                    words, at, sort, shift, written, reads[mine], scalars[OWN], known, threads, column, clock, lanewise,
-                    row,
-                )  # fmt: skip
-            if not done:
+            count = _gather(words, at, mask, sort[BASE], scalars[SHIFT], per, cells, lanes)
+            if not _note(
+                sort, cells[:count], lanes[:count], written, reads, mine, scalars[OWN], known, threads, column, clock,
+                lanewise, row,
+            ):  # fmt: skip
                 return number, SINGLE
             continue
         low, high = np.int64(1) << 62, np.int64(0)
@@ -281,8 +204,17 @@ def advance(  # type: ignore[no-untyped-def]
             return number, SINGLE
         if not sort[FIRST]:
             return number, UNNUMBERED
-        rows = _SEEN if writes else _READ
-        if not _claim(words, at, sort, scalars[FAR_SHIFT], accessed, marks, rows, far_threads, scalars[FAR_OWN]):
+        count = _gather(words, at, mask, 0, 0, 1, cells, lanes)
+        addresses, these, shift, own = cells[:count], lanes[:count], scalars[FAR_SHIFT], scalars[FAR_OWN]
+        if writes:
+            done = claim(
+                accessed, marks, _WEAK, _SEEN, addresses, size, shift, sort[FIRST], these, far_threads, own
+            )  # fmt: skip
+        else:
+            done = reread(
+                accessed, marks, _READ, _READ, addresses, size, shift, sort[FIRST], these, far_threads, own
+            )  # fmt: skip
+        if not done:
             return number, SINGLE
         if writes:
             scalars[LOW], scalars[HIGH] = min(scalars[LOW], low), max(scalars[HIGH], high)

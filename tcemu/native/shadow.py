@@ -7,7 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from tcemu.kernels.host.compiling import njit
+from tcemu.kernels.host.compiling import merged, njit
+
+
+@merged
+def same_thread(mark, threads, own, lane):  # type: ignore[no-untyped-def]
+    """Whether a mark is of an access that this lane, of the threads that `own` stands for, has made itself."""
+    return threads[mark >> 5] == own and mark & 31 == lane
 
 
 @njit(cache=True, nogil=True)
@@ -55,9 +61,8 @@ def load(written, reads, cells, known, first, lanes, needed, threads, own):  # t
         mark = written[cells[place]]
         if mark == 0 and needed:
             return 0
-        record = mark >> 5
-        if not known[record] and (threads[record] != own or mark & 31 != lanes[place]):
-            return record
+        if not known[mark >> 5] and not same_thread(mark, threads, own, lanes[place]):
+            return mark >> 5
     before = 0
     for cell in cells:  # before any is set: lanes may load the same cell
         before = max(before, reads[cell])
@@ -76,9 +81,8 @@ def store(written, reads, cells, known, first, lanes, threads, own):  # type: ig
     before = 0
     for place in range(len(cells)):
         mark = written[cells[place]]
-        record = mark >> 5
-        if not known[record] and (threads[record] != own or mark & 31 != lanes[place]):
-            return record
+        if not known[mark >> 5] and not same_thread(mark, threads, own, lanes[place]):
+            return mark >> 5
         before = max(before, mark)
     for reader in range(len(reads)):
         latest = 0
@@ -88,9 +92,8 @@ def store(written, reads, cells, known, first, lanes, threads, own):  # type: ig
             continue
         for place in range(len(cells)):
             mark = reads[reader, cells[place]]
-            record = mark >> 5
-            if not known[record] and (threads[record] != own or mark & 31 != lanes[place]):
-                return record if threads[latest >> 5] == own else latest >> 5
+            if not known[mark >> 5] and not same_thread(mark, threads, own, lanes[place]):
+                return (mark if threads[latest >> 5] == own else latest) >> 5
     for place in range(len(cells)):
         written[cells[place]] = first + lanes[place]
     return -1 - before
@@ -164,7 +167,7 @@ def _free(accessed, marks, rows, addresses, size, shift, lanes, threads, own):  
             if accessed[cell]:
                 for row in range(rows):
                     mark = marks[row, cell]
-                    if mark and (threads[mark >> 5] != own or mark & 31 != lanes[place]):
+                    if mark and not same_thread(mark, threads, own, lanes[place]):
                         return False
     return True
 

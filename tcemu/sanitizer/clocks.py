@@ -11,7 +11,7 @@ Columns, for a block of L lanes in W warps:
     NEVER             no warp knows: for accesses that no warp has waited for
     thread + lane     the lane's ordinary accesses, in its warp's time
     fenced + lane     the time up to which the lane's own fence.proxy.async covers its accesses
-    met + warp        the time up to which all lanes of the warp have issued their loads; .aligned instructions show it
+    issued + warp     the time up to which all lanes of the warp have issued their loads; .aligned instructions show it
     agents            wgmma groups of a warpgroup, bulk-copy groups of a warp, phases of an mbarrier
 
 Rows are never changed in place, because a record may keep the row that its warp had.

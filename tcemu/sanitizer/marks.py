@@ -47,6 +47,11 @@ def compile_all() -> None:
     tools.fill(marks, reads, fixed.copy(), accessed, marks, 0)
 
 
+def same_thread(marks: Array, threads: Array, own: int, lanes: Array) -> Array:
+    """Which marks are of accesses that the lanes, of the threads that `own` stands for, have made themselves."""
+    return np.asarray((threads[marks >> 5] == own) & (marks & 31 == lanes))
+
+
 def put(marks: Array, cells: Array, mark: int) -> None:
     """Give all `cells` this mark."""
     marks[cells] = mark
@@ -101,7 +106,7 @@ def load(
 def _others(marks: Array, known: Array, lanes: Array, threads: Array, own: int) -> Array:
     """The records of marks (..., n), neither `known` nor of these lanes."""
     records = marks >> 5
-    return np.asarray(records[~known[records] & ((threads[records] != own) | (marks & 31 != lanes))])
+    return np.asarray(records[~known[records] & ~same_thread(marks, threads, own, lanes)])
 
 
 def store(
@@ -175,7 +180,7 @@ def claim(
     cells = (addresses >> shift)[:, None] + np.arange(size >> shift, dtype=np.int64)
     if accessed[cells].any():
         present = marks[:rows, cells]
-        if np.any((present != 0) & ((threads[present >> 5] != own) | (present & 31 != lanes[:, None]))):
+        if np.any((present != 0) & ~same_thread(present, threads, own, lanes[:, None])):
             return False
     accessed[cells], marks[row, cells] = True, (first + lanes)[:, None]
     return True

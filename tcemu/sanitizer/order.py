@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tcemu.machine.events import By
-from tcemu.sanitizer.clocks import THREAD, Array, Clocks, lanes_in
-from tcemu.sanitizer.records import Kind, Records
+from tcemu.sanitizer.clocks import Array, Clocks, lanes_in
+from tcemu.sanitizer.marks import same_thread
+from tcemu.sanitizer.records import Records
 from tcemu.sanitizer.shadow import Shadow
 
 
@@ -26,11 +27,9 @@ class Order:
         """Whether the latest read of each reader (a row of marks) is known to have ended, as are those before it."""
         return self._shadow.successive and self._records.ended(np.maximum.reduce(reads, axis=1), row)
 
-    def own(self, marks: Array, warp: int, lanes: Array) -> Array:
-        """Which marks are ordinary accesses by the lane itself, which sees them in order."""
-        records, record = self._records, marks >> 5
-        own = (records.column[record] == THREAD + 32 * warp) & (records.lanewise[record] == 1)
-        return np.asarray(own & (marks & 31 == lanes) & (records.kind[record] != Kind.COLLECTIVE))
+    def own(self, marks: Array, own: int, lanes: Array) -> Array:
+        """Which marks are ordinary accesses by the lane itself, which sees them in order; `own`: see Records.own."""
+        return same_thread(marks, self._records.threads, own, lanes)
 
     def own_read(self, marks: Array, warp: int, lanes: Array, row: Array) -> Array:
         """Which reads precede a write by these lanes even without synchronisation."""

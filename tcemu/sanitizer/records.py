@@ -42,6 +42,8 @@ class Kind(IntEnum):
 
 #: The origin of record 0, which stands for no access.
 NOBODY = By(-1, -1, 0, Site("", 0, ""))
+#: Stands for the threads of no record.
+NOT_ONE = -2
 #: More marks than this may well be those of one record.
 _FEW = 64
 #: The number of rows for which ended records are remembered.
@@ -113,6 +115,14 @@ class Records:
         if number is None:
             number = present[1][key] = self._add(by, opcode, kind, (by.warp,), THREAD + 32 * by.warp, 1, time)
         return number
+
+    def own(self, record: int, warp: int) -> int:
+        """What stands in `threads` for the accesses that come before this one because the same lane made them.
+
+        Before a collective load there are none: its lanes read what others have written.
+        """
+        # item: numpy compares its own integers with an IntEnum in 3 us
+        return NOT_ONE if self.kind.item(record) == Kind.COLLECTIVE else THREAD + 32 * warp
 
     def object(self, by: By, opcode: str) -> int:
         """The record of an mbarrier in the bytes that it occupies. Nothing orders an ordinary access after it."""

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from tcemu.machine.allocation import RESERVED
 from tcemu.machine.events import Accessed, BlockEnded, By, Site, Stuck
 from tcemu.sanitizer.block import Block, ForAccesses, Handlers
-from tcemu.sanitizer.clocks import lanes_in
+from tcemu.sanitizer.clocks import THREAD, lanes_in
 from tcemu.sanitizer.fences import ACQUIRE, UNACQUIRED, strength
 from tcemu.sanitizer.naming import Known, Naming, Side, Verdict, side_of
 from tcemu.sanitizer.order import Order
@@ -105,8 +105,8 @@ class SharedMemory:
                 continue
             places = places_of(self._records.unknown(prior, row), part)
             if len(places):
-                if self._records.kind.item(record) != Kind.COLLECTIVE:
-                    places = places[~self._order.own(prior[places], by.warp, lanes[places])]
+                own = self._records.own(record, by.warp)
+                places = places[~self._order.own(prior[places], own, lanes[places])]
                 self._collide_read(record, by.warp, cells, prior, lanes, places, Known(row, (row,)))
         if needed:
             self._note_blind(record, cells, writes[0])
@@ -124,7 +124,7 @@ class SharedMemory:
                     continue
                 late = places_of(self._records.unknown(before, row), part)
                 if len(late):
-                    late = late[~self._order.own(before[late], by.warp, lanes[late])]
+                    late = late[~self._order.own(before[late], THREAD + 32 * by.warp, lanes[late])]
                     self._collide_rewrite(record, cells, before, late, lanes, Known(row, (row,)))
             if self._order.all_read(reads, row) or self._records.settled(reads, row, record):
                 continue

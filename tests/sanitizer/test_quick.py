@@ -1,17 +1,23 @@
 """The quick ways of an access to shared memory leave and report what the long way does."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from quick import examples
+from quick import DAY, examples, spread
+from rows import rows
 
 import tcemu
+from tcemu.machine.events import By, Site
+from tcemu.native.batches import _learn
+from tcemu.sanitizer.clocks import Clocks
 from tcemu.sanitizer.quick import Quick
-from tcemu.sanitizer.records import Records
+from tcemu.sanitizer.records import Kind, Records
 
 WAYS = ("reads", "writes", "reads_async", "writes_async")
-BYTES, TILE = 1024, 128
+BYTES, TILE = 2048, 128
 PLACES = st.sampled_from([0, 128, 256, 512])
 ORDERS = "volatile", "relaxed.cta", "release.cta"
 LDMATRIX = "ldmatrix.sync.aligned.m8n8.x2.shared.b16"
@@ -82,6 +88,14 @@ STEPS = st.lists(
 )
 
 
+#: What comes between two accesses, the second by warp 0 or 1.
+BETWEEN = {
+    "then": [],
+    "and a barrier, then": ["barrier"],
+    "and bar.warp.sync, then": [("warp", warp, 0, 0, False) for warp in (0, 1)],
+}
+
+
 def run(steps, filled):
     """The reports of a kernel that takes these steps, after all tiles have been `filled` or not."""
 
@@ -115,13 +129,47 @@ def run(steps, filled):
     return sorted((each.rule, each.message, each.severity, each.count) for each in found)
 
 
-@examples(150)
-@given(STEPS, st.booleans())
-def test_loads_stores_and_copies(steps, filled):
-    with_it = run(steps, filled)
+def run_without(steps, filled):
+    """The same without the quick ways."""
     with pytest.MonkeyPatch.context() as patch:
         for way in WAYS:
             patch.setattr(Quick, way, lambda self, *given: False)
         patch.setattr(Records, "settled", lambda self, *given: False)
-        without = run(steps, filled)
-    assert with_it == without
+        return run(steps, filled)
+
+
+@examples(150)
+@given(STEPS, st.booleans())
+def test_loads_stores_and_copies(steps, filled):
+    assert run(steps, filled) == run_without(steps, filled)
+
+
+@rows("first, between, which", spread(product(NAMES, BETWEEN, (0, 1)), 3, DAY))
+def test_each_access_after_each(first, between, which):
+    """One tile for each second access; the first one has accessed all of them."""
+    tiles = [TILE * number for number in range(len(NAMES))]
+    steps = [(first, 0, at, 1, False) for at in tiles] + BETWEEN[between]
+    steps += [(second, which, at, 0, False) for second, at in zip(NAMES, tiles, strict=True)]
+    assert run(steps, filled=False) == run_without(steps, filled=False)
+
+
+@pytest.mark.parametrize("lanewise", [False, True])
+def test_a_record_has_ended_if_every_lane_knows_it(lanewise):
+    """`learn`, `unknown` of few marks and of many, and the kernel's twin of `learn`: at, below and above the clock."""
+    clocks = Clocks(32)
+    records = Records(clocks)
+    by = By(0, 0, 0, Site("", 0, ""))
+    record = records.ordinary(by, "st", Kind.ORDINARY, True) if lanewise else records.agent(by, "", Kind.BULK, 40, 5)
+    column, clock = int(records.column[record]), int(records.clock[record])
+    marks = 32 * record + np.arange(32)
+    for lane, more in product((0, 7, 31), (-1, 0, 1)):
+        row = np.full(128, clock + 1)
+        row[column + lane * lanewise] = clock + more
+        ended = more > 0
+        known, twin = np.zeros(256, bool), np.zeros(256, bool)
+        assert records.learn(record, row, known) == known[record] == ended
+        assert _learn(record, twin, records.column, records.clock, records.lanewise, row) == twin[record] == ended
+        for some in (marks, np.concatenate([marks] * 3)):
+            unknown = records.unknown(some, row)
+            expected = (some & 31 == lane) & (not ended) if lanewise else np.full(len(some), not ended)
+            assert np.array_equal(unknown, expected)
