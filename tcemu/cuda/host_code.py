@@ -42,7 +42,7 @@ _ASM = re.compile(
     rb"\((?:[^()\"]++|\"(?:[^\"\\]|\\.)*+\"|\([^()]*+\))*+\)"
 )
 #: What says nothing about a part: comments and strings.
-_SILENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"", re.DOTALL)
+SILENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"", re.DOTALL)
 #: What nvcc's --extended-lambda wants and NVRTC, for which all is for the device, refuses: [=] __device__ (int x).
 _LAMBDA = re.compile(r"(?<=\])(\s*)((?:__(?:host|device)__\s*)+)(?=[({])")
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -110,7 +110,7 @@ def device_side(source: str, wrong: Collection[int] = (), macros: Collection[str
 
 def mentions_device(header: str) -> bool:
     """Whether a header has anything that is for the device alone or for both sides, also by a macro of its library."""
-    return bool(re.search(r"__device__|__global__|_DEVICE\b|\bDEVICE\b", _SILENT.sub("", header)))
+    return bool(re.search(r"__device__|__global__|_DEVICE\b|\bDEVICE\b", SILENT.sub("", header)))
 
 
 @cache
@@ -152,7 +152,7 @@ def _of_one(node: Node) -> bool:
 def _part(node: Node, inner: Node, raw: bytes) -> Part:
     body = inner.child_by_field_name("body")
     head = raw[node.start_byte : body.start_byte if body else node.end_byte].decode(errors="replace")
-    text = _SILENT.sub(" ", raw[node.start_byte : node.end_byte].decode(errors="replace"))
+    text = SILENT.sub(" ", raw[node.start_byte : node.end_byte].decode(errors="replace"))
     end = node.end_byte + (raw[node.end_byte : node.end_byte + 1] == b";")
     # a class may have members for either side, and is kept if one is for the device
     device = bool(_DEVICE.search(text if "specifier" in inner.type else head))

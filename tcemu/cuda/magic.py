@@ -11,16 +11,19 @@ Lines are those of the cell: NVRTC's messages, the sanitizer's reports and error
 from __future__ import annotations
 
 import argparse
+import builtins
+import keyword
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tcemu.cuda import compiler, stored
-from tcemu.errors import OperandError
+from tcemu.errors import CompilationError, OperandError, UnknownKey, listing
 from tcemu.tracebacks import cell as running_cell
 
 if TYPE_CHECKING:
@@ -39,12 +42,27 @@ class Template:
 
     def __getitem__(self, arguments: Any) -> Kernel:
         several = arguments if isinstance(arguments, tuple) else (arguments,)
-        words = (str(each).lower() if isinstance(each, bool) else str(each) for each in several)
-        kernel: Kernel = self.module[f"{self.name}<{', '.join(words)}>"]
+        try:
+            kernel: Kernel = self.module[f"{self.name}<{', '.join(map(_in_cpp, several))}>"]
+        except UnknownKey as error:
+            how = f'The template\'s arguments have brackets of their own: {self.name}["64"][grid, block](...)'
+            raise UnknownKey(f"{error} {how}") from None
         return kernel
 
     def __repr__(self) -> str:
         return f'<kernel template {self.name}: {self.name}["64"], with the template\'s arguments, is a kernel>'
+
+
+def _in_cpp(argument: Any) -> str:
+    """A template's argument as C++ writes it: True is true, np.float32 is float."""
+    import numpy as np
+
+    from tcemu.ptx.types import SCALARS
+
+    if isinstance(argument, type) and issubclass(argument, np.generic):
+        named = (name for name, row in SCALARS.items() if row.dtype == argument)
+        return next(named, argument.__name__)
+    return str(argument).lower() if isinstance(argument, bool) else str(argument)
 
 
 class _Arguments(argparse.ArgumentParser):
@@ -61,7 +79,10 @@ def parser() -> argparse.ArgumentParser:
     >>> parser().parse_args(["--arch", "sm_80"]).arch
     'sm_80'
     """
-    made = _Arguments(prog="%%cuda", add_help=False, allow_abbrev=False)
+    what = "Compile the cell's CUDA C++; its kernels become Python names: scale[grid, block](x, 2.0, n)."
+    more = "Other options are the compiler's: -std=c++20, --use_fast_math, -fmad=false."
+    made = _Arguments(prog="%%cuda", add_help=False, allow_abbrev=False, description=what, epilog=more)
+    made.add_argument("-h", "--help", action="store_true", help="show this, and compile nothing")
     made.add_argument("--arch", "-arch", default="", help="the target, such as sm_90a")
     made.add_argument("-D", "--define", action="append", default=[], metavar="NAME=VALUE", help="a macro")
     made.add_argument("-I", "--include", action="append", default=[], metavar="FOLDER", help="a folder with headers")
@@ -73,20 +94,69 @@ def cell(shell: Any, line: str, body: str) -> None:
     """Compile a cell, and give its kernels, templates and variables to the user's namespace."""
     from tcemu.cuda.module import compiled
 
-    asked, more = parser().parse_known_args(shlex.split(line, posix=sys.platform != "win32"))
-    if asked.module and not asked.module.isidentifier():
-        raise OperandError(f"%%cuda: -o is followed by a Python name for the module; got {asked.module!r}")
+    asked, more = _asked(line)
+    if asked.help:
+        print(parser().format_help())  # noqa: T201 - what was asked for
+        return
     # The first line is the magic's: a kernel's lines are those of the cell.
     name = shell.compile.cache(f"%%cuda {line}\n{body}", _number(shell))
     define = dict(each.partition("=")[::2] if "=" in each else (each, None) for each in asked.define)
-    module = compiled(f"\n{body}", name, Path.cwd(), asked.arch, define, asked.include, more)
+    try:
+        module = compiled(f"\n{body}", name, Path.cwd(), asked.arch, define, asked.include, more)
+    except CompilationError as error:
+        found = [f"{name} is in {where}" for where, name in _elsewhere(shell, str(error))]
+        if found:
+            error.add_note(f"{listing(found, 'and')}; each cell is compiled by itself, so paste that into this one")
+        raise
     for warning in module.warnings:
         print(warning, file=sys.stderr)  # noqa: T201 - a compiler's warnings
     for note in _notes(module, asked.module):
         print(f"Note: {note}", file=sys.stderr)  # noqa: T201 - likewise
-    shell.user_ns.update(names(module))
+    _cells(shell)[f"Cell In[{_number(shell)}]"] = body
+    named = names(module)
+    for note in _replaced(shell, named):
+        print(f"Note: {note}", file=sys.stderr)  # noqa: T201 - likewise
+    shell.user_ns.update(named)
     if asked.module:
         shell.user_ns[asked.module] = module
+
+
+def _asked(line: str) -> tuple[argparse.Namespace, list[str]]:
+    """What stands behind %%cuda: its own options, and the compiler's. Raises OperandError for what is neither."""
+    try:
+        words = shlex.split(line, posix=sys.platform != "win32")
+    except ValueError as error:
+        raise OperandError(f"%%cuda: {str(error).lower()} in {line!r}") from None
+    asked, more = parser().parse_known_args(words)
+    if asked.module and not asked.module.isidentifier():
+        raise OperandError(f"%%cuda: -o is followed by a Python name for the module; got {asked.module!r}")
+    return asked, more
+
+
+def _cells(shell: Any) -> dict[str, str]:
+    """The cells of CUDA C++ that were compiled, by what they are called."""
+    cells: dict[str, str] = shell.__dict__.setdefault("_tcemu_cuda_cells", {})
+    return cells
+
+
+def _elsewhere(shell: Any, said: str) -> Iterator[tuple[str, str]]:
+    """Where earlier cells define what the compiler does not know: the cell, and the name."""
+    for word in dict.fromkeys(re.findall(r'(?:identifier|template) "(\w+)" is undefined|"(\w+)" is not a t', said)):
+        name = "".join(word)
+        for where, body in reversed(_cells(shell).items()):
+            if re.search(rf"(?:#\s*define\s+|[\w>*&]\s+[*&]?){name}\b", body):
+                yield where, name
+                break
+
+
+def _replaced(shell: Any, named: Iterable[str]) -> Iterator[str]:
+    """What a user should know of kernels whose names mean something else in Python."""
+    for name in named:
+        before = shell.user_ns.get(name, getattr(builtins, name, None))
+        if keyword.iskeyword(name):
+            yield f"{name} is a word of Python; module[{name!r}] is the kernel after %%cuda -o module"
+        elif isinstance(before, ModuleType | BuiltinFunctionType | FunctionType | type):
+            yield f"{name} is this kernel now, and no longer the {type(before).__name__} {before.__name__}"
 
 
 def _number(shell: Any) -> int:
@@ -141,8 +211,19 @@ def register(shell: Any) -> None:
     for name in ("tcemu.cuda.module", "tcemu.cuda.host_code", "tcemu.launcher"):
         import_module(name)
 
-    def cuda(line: str, body: str) -> None:
-        cell(shell, line, body)
+    def cuda(line: str, body: str | None = None) -> None:
+        if body is None and not _asked(line)[0].help:
+            raise OperandError(
+                "CUDA C++ begins in the line below %%cuda, with two percent signs; %cuda --help says more"
+            )
+        cell(shell, line, body or "")
 
     cuda.__doc__ = f"{__doc__}\n{parser().format_help()}"
-    shell.register_magic_function(cuda, "cell", "cuda")
+    shell.register_magic_function(cuda, "line_cell", "cuda")
+    shell.events.register("post_run_cell", _without_magic)
+
+
+def _without_magic(result: Any) -> None:
+    """Say what is missing from a cell of CUDA C++ that Python does not understand."""
+    if isinstance(result.error_before_exec, SyntaxError) and "__global__" in (result.info.raw_cell or ""):
+        print("Note: a cell of CUDA C++ begins with %%cuda, in its first line", file=sys.stderr)  # noqa: T201 - likewise

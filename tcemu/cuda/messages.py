@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
+from tcemu.cuda.host_code import SILENT
 from tcemu.cuda.toolkit import OWN
-from tcemu.errors import CompilationError, counted
+from tcemu.errors import CompilationError, counted, listing
 from tcemu.tracebacks import place
 
 #: Messages shown at most.
@@ -17,6 +19,8 @@ _SHOWN = 8
 _HEAD = re.compile(
     r"^(?P<file>.+)\((?P<line>\d+)\): (?P<kind>(?:catastrophic |internal )?error|warning)(?: #[\w-]+)?: (?P<said>.*)$"
 )
+#: What is said about a line of CUDA's headers beside a complaint.
+_NOTE = re.compile(r"^(?:.*[\\/]nvidia[\\/].*|__nv_\w+\.h)\(\d+\): note ")
 #: A complaint about no line.
 _AT_END = re.compile(r"^At end of source: error: .*$", re.MULTILINE)
 _NO_FILE = re.compile(r'cannot open source file "([^"]+)"')
@@ -48,6 +52,13 @@ _ADVICE = {
     r'identifier "(concept|requires|consteval|constinit)" is undefined': (
         "{0} is of C++20: options=['-std=c++20'] (in a cell: %%cuda -std=c++20)"
     ),
+    r'identifier "(import|from|def|print)" is undefined': (
+        "{0} is Python's; a cell that begins with %%cuda is CUDA C++ to its end, and Python goes into another one"
+    ),
+    r"unrecognized option (\S+) found": (
+        "{0} is no option of NVRTC, the compiler; in a cell, %%cuda --help shows what there is"
+    ),
+    r"invalid value for --std": "NVRTC knows -std=c++11, 14, 17, 20 and 23; without it, C++17 is tried, then C++20",
     r'namespace "std" has no member "(\w+)"': (
         "std::{0} is for the host only; a kernel uses arrays, cuda::std and what CUDA has"
     ),
@@ -105,11 +116,14 @@ def messages(log: str) -> Iterator[Message]:
 
 
 def _kept(lines: Iterable[str]) -> Iterator[str]:
-    """What belongs to a complaint: the text up to an empty line, without NVRTC's remarks."""
+    """What belongs to a complaint: the text up to an empty line, without remarks and notes on CUDA's headers."""
+    of_headers = False
     for text in lines:
         if not text.strip():
             return
-        if not re.match(r"Remark: |Compilation terminated|\d+ errors? detected", text):
+        if not text.startswith(" "):
+            of_headers = bool(_NOTE.match(text))
+        if not of_headers and not re.match(r"Remark: |Compilation terminated|\d+ errors? detected", text):
             yield text
 
 
@@ -123,14 +137,32 @@ def error(log: str, failed: str = "", advised: str = "", earlier: Sequence[str] 
     before = [[each for each in messages(other) if each.error] for other in earlier]
     lasting = [each for each in errors if before and each in before[0]]
     headers = [each for each in chain(*before) if _NO_FILE.search(each.said) and not lasting]
-    errors = list(dict.fromkeys([*(lasting or errors), *headers]))
+    errors = _first_of_their_line([*(lasting or errors), *headers])
     shown = [str(each) for each in errors[:_SHOWN]] or _AT_END.findall(log)
     left = f"... and {counted(len(errors) - _SHOWN, 'error')} more" if len(errors) > _SHOWN else ""
-    hint = advised or advice(log) or next(filter(None, (advice(str(each)) for each in headers)), "")
+    hint = advised or _foreign(errors) or advice(log) or next(filter(None, (advice(str(each)) for each in headers)), "")
     text = "\n\n".join(filter(None, [*(shown or [log.strip() or failed]), left, hint]))
     made = CompilationError(text)
     made.verbatim = True
     return made
+
+
+def _first_of_their_line(errors: Iterable[Message]) -> list[Message]:
+    """The messages without those that repeat one about the same line."""
+    first: dict[tuple[str, int, str], Message] = {}
+    for each in errors:
+        first.setdefault((each.file, each.line, each.said), each)
+    return list(first.values())
+
+
+def _foreign(errors: Iterable[Message]) -> str:
+    """Letters that NVRTC does not know outside comments and strings: which, and what to do."""
+    lines = "".join(each.excerpt[0] for each in errors if each.said == "unrecognized token" and each.excerpt)
+    letters = dict.fromkeys(each for each in SILENT.sub("", lines) if not each.isascii())
+    if not letters:
+        return ""
+    told = listing((f"{each!r} ({unicodedata.name(each, 'a character').lower()})" for each in letters), "and")
+    return f"NVRTC does not know {told} outside comments and strings: names have ASCII letters, and quotes are ' and \""
 
 
 def warnings(log: str) -> tuple[Message, ...]:

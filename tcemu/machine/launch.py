@@ -331,6 +331,7 @@ def _three(what: str, size: int | Sequence[int], most: Sequence[int]) -> Index3:
         is_whole(number) and 1 <= number <= limit for number, limit in zip(numbers, most, strict=False)
     )
     if not fits:
-        raise LaunchError(f"{what} must be one to three numbers from 1 to {tuple(most)}; got {briefly(size)}")
+        hint = ": // divides without a remainder" if any(isinstance(each, float) for each in numbers or (size,)) else ""
+        raise LaunchError(f"{what} must be one to three numbers from 1 to {tuple(most)}; got {briefly(size)}{hint}")
     x, y, z = (*(int(number) for number in numbers), 1, 1)[:3]
     return x, y, z

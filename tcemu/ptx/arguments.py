@@ -5,6 +5,7 @@ An error names the parameter as C declares it. What passes is what the machine t
 
 from __future__ import annotations
 
+import array
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -72,18 +73,20 @@ class _Argument:
         if value is None or (is_whole(value) and value == 0):
             return 0
         if not isinstance(value, np.ndarray):
-            how = "np.asarray" if isinstance(value, list | tuple) else "np.array([...])"
-            raise self._misfit(f"is a pointer: pass a numpy array (from {how}) or None", f"got {briefly(value)}")
+            kind = "reference" if self.parameter.type.endswith("&") else "pointer"
+            raise self._misfit(f"is a {kind}: pass {_an_array_for(value)} or None", f"got {briefly(value)}")
         row = element(to)
-        if row is not None and not _same(row, value.dtype):
+        several = vector(to)
+        if row is not None and not _same(row, value.dtype) and not _complex(several, value.dtype):
             wanted = f"np.{row.dtype.name if not row.raw else row.dtype}"
+            same = value.dtype.isnative and value.dtype.itemsize == row.dtype.itemsize
+            viewed = f".view({wanted}) is the same bytes, " if same else ""
             raise self._misfit(
                 f"points to elements of {to}, {wanted}",
-                f"got an array of {value.dtype}. Make the array with that dtype: .view({wanted}) is the same bytes, "
-                f".astype({wanted}) a copy, which the kernel would write instead",
+                f"got an array of {value.dtype}. Make the array with that dtype: {viewed}.astype({wanted}) is a copy, "
+                "which the kernel would write instead",
             )
-        several = vector(to)
-        if several and value.size % several[1]:
+        if several and value.dtype.kind != "c" and value.size % several[1]:
             got = f"got {value.size} numbers, not a multiple of {several[1]}"
             raise self._misfit(f"points to elements of {to}", got)
         return self._buffer()
@@ -137,6 +140,8 @@ class _Argument:
 
     def _vector(self, row: Scalar, count: int) -> bytes:
         value = np.asarray(self.value)
+        if value.dtype.kind == "c" and not value.ndim:
+            value = np.array([value.real, value.imag])
         if value.shape != (count,) or value.dtype.kind not in "iufbV":
             raise self._misfit(f"has {count} numbers: pass a tuple of them", f"got {briefly(self.value)}")
         one = Parameter(self.parameter.index, self.parameter.type, self.parameter.name, row.dtype.itemsize, "")
@@ -183,6 +188,24 @@ def as_array(value: Any) -> Any:
     except (TypeError, RuntimeError, ValueError):  # on a GPU, or of a dtype that numpy lacks
         return value
     return array if array.ctypes.data == value.data_ptr() else value
+
+
+def _an_array_for(value: Any) -> str:
+    """What to pass instead of a value that is no array."""
+    if hasattr(value, "__cuda_array_interface__") or getattr(value, "is_cuda", False):
+        return "a numpy array (such as cupy.asnumpy(...) or a tensor's .cpu(): nothing here is on a GPU)"
+    if isinstance(value, list | tuple):
+        return "a numpy array (a = np.array([...]), which then holds what the kernel wrote)"
+    shares = hasattr(value, "__array_interface__") or isinstance(value, bytearray | memoryview | array.array)
+    return f"a numpy array ({'np.asarray(...) shares its memory' if shares else 'from np.array([...])'})"
+
+
+def _complex(several: tuple[Scalar, int] | None, dtype: np.dtype[Any]) -> bool:
+    """Whether elements are complex numbers where a pointer expects pairs: cuFloatComplex is float2."""
+    if several is None or dtype.kind != "c":
+        return False
+    part, count = several
+    return count == 2 and part.dtype.kind == "f" and dtype.itemsize == 2 * part.dtype.itemsize
 
 
 def _same(row: Scalar, dtype: np.dtype[Any]) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ from tcemu.ptx.signature import Parameter, described, parameters
 if TYPE_CHECKING:
     from tcemu.ptx.module import Module
 
+#: How many things stand between <<< and >>> where the last is the stream, of which 0 is the default.
+_WITH_STREAM = 4
 #: The options of a launch, which are apart from the kernel's arguments.
 _OPTIONS = "shared=, cluster=, sanitizer=, seed=, observers= and the others of tcemu.launch"
 
@@ -109,22 +112,38 @@ class Kernel:
 
     def __getitem__(self, configuration: Any) -> Callable[..., Launch]:
         """What stands between <<< and >>>: the grid, the block and, if any, the bytes of dynamic shared memory."""
-        if not isinstance(configuration, tuple) or len(configuration) not in (2, 3):
+        several = configuration if isinstance(configuration, tuple) else (configuration,)
+        if len(several) == _WITH_STREAM and several[-1] in (0, None):
+            several = several[:-1]
+        if len(several) not in (2, 3):
+            after = "; a tcemu.Stream launches a kernel itself: stream.launch(kernel, grid, block, (argument, ...))"
             raise LaunchError(
                 f"{self.name}[grid, block](...) or {self.name}[grid, block, shared](...), each of grid and block a "
-                f"number or a tuple of up to three; got {self.name}[{briefly(configuration)}]. {_OPTIONS} go into "
-                "the call"
+                f"number or a tuple of up to three; got {self.name}[{', '.join(map(briefly, several))}]. {_OPTIONS} go "
+                f"into the call{after if len(several) == _WITH_STREAM else ''}"
             )
-        grid, block, *shared = configuration
-
-        def launcher(*args: Any, **options: Any) -> Launch:
-            return self(grid, block, *args, **({"shared": shared[0]} if shared else {}), **options)
-
-        launcher.__name__, launcher.__doc__ = self.name, f"{self}, with grid {grid} and block {block}"
-        return launcher
+        grid, block, *shared = (each.tolist() if isinstance(each, np.ndarray) else each for each in several)
+        return _Configured(self, grid, block, {"shared": shared[0]} if shared else {})
 
     def __str__(self) -> str:
         return described(self.name, self.parameters)
 
     def __repr__(self) -> str:
         return f"<kernel {self} for {self.module.target}>"
+
+
+@dataclass(frozen=True)
+class _Configured:
+    """A kernel with its grid and block, which the arguments launch."""
+
+    kernel: Kernel
+    grid: Any
+    block: Any
+    options: Mapping[str, Any]
+
+    def __call__(self, *args: Any, **options: Any) -> Launch:
+        return self.kernel(self.grid, self.block, *args, **self.options, **options)
+
+    def __repr__(self) -> str:
+        name = self.kernel.name
+        return f"<{name}[{self.grid}, {self.block}], not launched yet: its arguments launch it, as in {self.kernel}>"

@@ -17,7 +17,7 @@ from tcemu import assembly, simt
 from tcemu.arguments import explained
 from tcemu.assembly import Function, Variable
 from tcemu.assembly.names import demangle
-from tcemu.errors import OperandError, UnknownKey, briefly, did_you_mean, listing
+from tcemu.errors import OperandError, UnknownKey, UnknownName, briefly, did_you_mean, listing
 from tcemu.instructions.targets import target_named
 from tcemu.ptx.kernel import Kernel
 from tcemu.ptx.types import scalar
@@ -97,6 +97,9 @@ class Module:
         if variable is None:
             raise self._unknown(name)
         content = self._content(variable)
+        given = np.asarray(values)
+        if content.dtype.kind in "iu" and given.dtype.kind not in "iub":
+            raise OperandError(f"{name} takes whole numbers, {content.dtype}; got {briefly(values)}")
         try:
             content[...] = values
         except (ValueError, TypeError):
@@ -118,6 +121,10 @@ class Module:
         return tuple(self)
 
     _ipython_key_completions_ = keys
+
+    def __getattr__(self, name: str) -> Any:
+        own = "" if name.startswith("_") or name not in self else f"; it is module[{name!r}]"
+        raise UnknownName(f"a module of kernels has no attribute {name!r}{own}")
 
     def __repr__(self) -> str:
         lines = [f"<{cell(self.name) or self.name} for {self.target}:"]

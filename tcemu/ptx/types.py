@@ -75,9 +75,11 @@ def shortened(written: str) -> str:
 
 
 def pointee(written: str) -> str:
-    """What a pointer or array parameter points to; empty if it is neither."""
+    """What a pointer, reference or array parameter points to; empty if it is none of these."""
     plain = re.sub(r"\s*\(\*\)\s*\[.*", "*", shortened(written))  # float(*)[4] points to floats, too
-    return plain[:-1] if plain.endswith("*") else plain[: plain.index("[")].strip() if plain.endswith("]") else ""
+    return (
+        plain[:-1] if plain.endswith(("*", "&")) else plain[: plain.index("[")].strip() if plain.endswith("]") else ""
+    )
 
 
 def scalar(written: str) -> Scalar | None:

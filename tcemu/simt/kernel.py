@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -204,6 +206,17 @@ class Kernel:
         arrays = {called[name]: (at, (sizes[name],), np.uint8) for name, at in layout.shared.items() if sizes[name]}
         return Shared.placed(layout.static_shared + int(dynamic), arrays)
 
+    def _check_block(self, block: Sequence[Any]) -> None:
+        """Raise LaunchError for a block with other threads than __launch_bounds__ and its like allow."""
+        shape, directives = tuple(int(each) for each in block), self.function.directives
+        for name, fits, allowed in (("maxntid", operator.le, "at most "), ("reqntid", operator.eq, "")):
+            bound = [int(each) for each in directives.get(name, ())]
+            if bound and not fits(prod(shape), prod(bound)):
+                raise LaunchError(
+                    f"{self.name} is compiled for blocks of {allowed}{counted(prod(bound), 'thread')} "
+                    f"(__launch_bounds__, .{name}); a block of {shape} has {prod(shape)}, and a GPU does not launch it"
+                )
+
     def _fill(self, args: Sequence[Any], bound: arguments.Bound, buffers: Sequence[Any]) -> None:
         """Write the addresses that the launch will give to arrays into tensor maps and variables."""
         pointers = GlobalMemory([("", each) for each in buffers]).pointers
@@ -234,6 +247,7 @@ class Kernel:
                 packed[addresses] = parameters, named
             grid = warp.core.grid
             if not runs or runs[-1].grid is not grid:
+                self._check_block(warp.ntid)
                 code = self._code(preempts=grid.scheduler.strategy.preempts)
                 runs.append(Together(grid, says, code.kernel))
             Run(warp, *packed[addresses], runs[-1]).go()

@@ -14,6 +14,7 @@ from tcemu.machine.addresses import BLOCK, LOCAL, PARAM, SHARED
 from tcemu.machine.masks import LANES, lanes_of
 from tcemu.simt.errors import KernelAssertion
 from tcemu.simt.hidden import HEAP, Heap
+from tcemu.tracebacks import place
 
 if TYPE_CHECKING:
     from tcemu.simt.frames import Frame
@@ -111,7 +112,7 @@ def assertfail(frame: Frame, arguments: Sequence[int], returns: Sequence[int]) -
     line = _argument(frame, lane, arguments[2], 4)
     thread = ", ".join(str(int(axis[lane])) for axis in run.warp.tid)
     block = ", ".join(map(str, run.warp.ctaid))
-    message = f"{file}:{line}: {function}: block ({block}), thread ({thread}): assertion `{said}` failed"
+    message = f"{place(file, line)}: {function}: block ({block}), thread ({thread}): assertion `{said}` failed"
     run.core.grid.fail(KernelAssertion(message))
 
 

@@ -35,6 +35,27 @@ __global__ void f(float* x) {}
 __global__ void g(float* x) { x[0] = mask[0]; }""",
     "%%cuda\nvoid f(float* x) { x[0] = 1; }",
     "add['float, 5']",
+    """%%cuda
+__global__ void print(int* x) { *x = square(K); }""",
+    "%%cuda --arhc sm_80\n__global__ void f() {}",
+    '%%cuda "a b\n__global__ void f() {}',
+    "%%cuda -h\n__global__ void f() {}",
+    "%cuda __global__ void f() {}",
+    "__global__ void f() {}",
+    "%%cuda\nimport numpy",
+    """%%cuda
+#include <cassert>
+__device__ int square(int x) { return x * x; }
+__global__ void print(int n) { assert(threadIdx.x < n); }
+__global__ void lambda() {}""",
+    "print[1, 32](16)",
+    "%%cuda\n__global__ void f(int* x) { *x = square(3); }",
+    "add[1, 4](y)",
+    "module.scale",
+    "add[np.int32(5)][1, 4](y); add",
+    "%%cuda\ntemplate <typename T> __global__ void size(int* x) { *x = sizeof(T); }",
+    "size[np.float64][1, 1](y), size[np.uint8][1, 1](y[1:]); y[:2]",
+    "%%cuda\n__global__ void f(int* x) { *x = “1”; }",
 ]
 PROBE = """
 import sys
@@ -102,13 +123,47 @@ def test_what_has_no_name_in_python_is_told(shown):
     assert "add<float, 5> is no instantiation of the template add" in " ".join(shown[14].split())
 
 
+def test_what_is_no_cell_of_cuda_is_told(shown):
+    told = {n: " ".join(text.split()) for n, text in shown.items()}
+    assert 'identifier "square" is undefined' in told[15]
+    assert "--arhc is no option of NVRTC, the compiler; in a cell, %%cuda --help shows what there is" in told[16]
+    assert "%%cuda: no closing quotation in '\"a b'" in told[17]
+    assert told[18].startswith("usage: %%cuda [-h] [--arch ARCH]")
+    assert "CUDA C++ begins in the line below %%cuda, with two percent signs" in told[19]
+    assert told[20].endswith("Note: a cell of CUDA C++ begins with %%cuda, in its first line")
+    assert told[21].endswith("import is Python's; a cell that begins with %%cuda is CUDA C++ to its end, and Python "
+                             "goes into another one")  # fmt: skip
+    assert told[30].endswith(
+        "NVRTC does not know '“' (left double quotation mark) and '”' (right double quotation mark) outside comments "
+        "and strings: names have ASCII letters, and quotes are ' and \""
+    )
+    assert told[30].count("unrecognized token") == 1
+
+
+def test_names_that_mean_something_else(shown):
+    told = {n: " ".join(text.split()) for n, text in shown.items()}
+    assert told[22] == (
+        "Note: print is this kernel now, and no longer the builtin_function_or_method print Note: lambda is a word of "
+        "Python; module['lambda'] is the kernel after %%cuda -o module"
+    )
+    assert told[23].endswith(
+        "Cell In[22], line 4: void print(int): block (0, 0, 0), thread (16, 0, 0): assertion `threadIdx.x < n` failed"
+    )
+    assert told[24].endswith("square is in Cell In[22]; each cell is compiled by itself, so paste that into this one")
+    assert told[25].endswith('The template\'s arguments have brackets of their own: add["64"][grid, block](...)')
+    assert told[26].endswith("a module of kernels has no attribute 'scale'; it is module['scale']")
+    assert told[27].startswith("<kernel template add")
+    assert told[29] == "array([8, 1], dtype=int32)"
+
+
 def test_nothing_is_imported_in_the_background():
     """Or `import numpy` in the same cell fails now and then, with a numpy that is partially initialised."""
     code = """
 import sys, threading
 from tcemu.cuda import magic
 magic.compiler.begin = lambda: None
-magic.register(type("Shell", (), {"register_magic_function": lambda *_: None})())
+events = type("Events", (), {"register": lambda *_: None})()
+magic.register(type("Shell", (), {"register_magic_function": lambda *_: None, "events": events})())
 print(threading.active_count(), "tcemu.launcher" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -38,6 +38,8 @@ ACCEPTED = {
     "bfloat16": ("const __nv_bfloat16* x", np.zeros(8, ml_dtypes.bfloat16), None),
     "fp8": ("__nv_fp8_e4m3* x", np.zeros(8, ml_dtypes.float8_e4m3fn), None),
     "void": ("void* x", X, X),
+    "complex": ("float2* x", np.zeros(4, np.complex64), None),  # cuFloatComplex
+    "reference": ("float& x", X, X),
     "records": ("Particle* x", np.zeros(4, [("x", "f4"), ("n", "i4")]), None),
     "null": ("float* x", None, 0),
     "zero": ("float* x", 0, 0),
@@ -64,6 +66,13 @@ def test_what_fits_is_passed(name):
         assert got == wanted
 
 
+@pytest.mark.parametrize(("dtype", "views"), [(np.float64, False), (np.int32, True), (">f4", False), (bool, False)])
+def test_a_view_is_advised_where_it_has_the_bytes(dtype, views):
+    with pytest.raises(OperandError, match=r": .*\.astype\(np.float32\) is a copy") as caught:
+        passed("float* x", np.zeros(8, dtype))
+    assert (".view(np.float32) is the same bytes" in str(caught.value)) == views
+
+
 def test_vectors_and_structs_by_value():
     assert passed("float4 v", (1, 2, 3, 4), 16) == np.arange(1, 5, dtype=np.float32).tobytes()
     assert passed("dim3 d", (1, 2, 3), 12) == np.arange(1, 4, dtype=np.uint32).tobytes()
@@ -73,7 +82,14 @@ def test_vectors_and_structs_by_value():
     record = np.array((1.0, 2), [("x", "f4"), ("n", "i4")])[()]
     assert passed("Point p", record, 8, "b8") == record.tobytes()
     assert passed("Mode m", 2, 4, "u32") == 2  # an enum
+    assert passed("float2 k", 1 + 2j, 8) == np.array([1, 2], np.float32).tobytes()
     assert passed("CUtensorMap m", MAP, 128, "b8") is passed("const void* m", MAP) is MAP
+
+
+class OnGpu:
+    """What CuPy and PyTorch have in a GPU's memory."""
+
+    __cuda_array_interface__ = ()
 
 
 POINTER = "points to elements of"
@@ -88,7 +104,11 @@ REFUSED = {
     "big-endian": ("float* x", X.astype(">f4"), f"{POINTER} float, np.float32; got an array of >f4"),
     "objects": ("void* x", np.array([None]), "is a pointer to plain little-endian elements; got an array of object"),
     "empty": ("float* x", X[:0], "is a pointer to an array with elements; got one of shape (0,)"),
-    "list": ("float* x", [1.0], "is a pointer: pass a numpy array (from np.asarray) or None; got [1.0]"),
+    "list": ("float* x", [1.0], "is a pointer: pass a numpy array (a = np.array([...]), which then holds what the "),
+    "bytes": ("char* x", bytearray(1), "is a pointer: pass a numpy array (np.asarray(...) shares its memory) or None"),
+    "gpu": ("char* x", OnGpu(), "is a pointer: pass a numpy array (such as cupy.asnumpy(...) or a tensor's .cpu()"),
+    "reference": ("int& x", 5, "is a reference: pass a numpy array (from np.array([...])) or None; got 5"),
+    "complex32": ("double2* x", np.zeros(2, np.complex64), f"{POINTER} double2, np.float64; got an array of complex64"),
     "number": ("float* x", 5, "is a pointer: pass a numpy array (from np.array([...])) or None; got 5"),
     "float4": ("float4* x", X[:6], f"{POINTER} float4; got 6 numbers, not a multiple of 4"),
     "fraction": ("int n", 2.5, "is a whole number; got 2.5"),

@@ -1,0 +1,79 @@
+"""What stands in the brackets of kernel[grid, block](...), and what a kernel says about the launch."""
+
+import numpy as np
+import pytest
+
+import tcemu
+from tcemu import ptx
+from tcemu.errors import LaunchError
+
+#: Each thread counts; the block's threads are limited by a directive.
+TEXT = """
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry count(.param .u64 x) DIRECTIVE
+{
+    .reg .b32 %r<2>;  .reg .b64 %rd<2>;
+    ld.param.u64 %rd1, [x];
+    atom.global.add.u32 %r1, [%rd1], 1;
+    ret;
+}"""
+
+
+def kernel(directive=""):
+    return ptx.load(TEXT.replace("DIRECTIVE", directive))["count"]
+
+
+@pytest.mark.parametrize(
+    "configuration", [(2, 4), (2, 4, 0), (2, 4, 0, 0), (2, 4, 0, None), (np.array([2, 1]), np.int64(4)), ((2,), [4, 1])]
+)
+def test_a_grid_and_a_block(configuration):
+    x = np.zeros(1, np.uint32)
+    kernel()[configuration](x)
+    assert x[0] == 8
+
+
+@pytest.mark.parametrize(
+    ("configuration", "told"),
+    [
+        (2, "count[grid, block](...) or count[grid, block, shared](...), each of grid and block a number or a tuple"),
+        ((1, 2, 3, 4), "stream.launch(kernel, grid, block, (argument, ...))"),
+        ((8 / 4, 4), "from 1 to (2147483647, 65535, 65535); got 2.0: // divides without a remainder"),
+    ],
+)
+def test_what_is_no_grid_and_block(configuration, told):
+    with pytest.raises(LaunchError) as caught:
+        kernel()[configuration](np.zeros(1, np.uint32))
+    assert told in str(caught.value)
+
+
+def test_brackets_alone_launch_nothing():
+    shown = repr(kernel()[2, 4])
+    assert shown == "<count[2, 4], not launched yet: its arguments launch it, as in count(.param .u64)>"
+
+
+@pytest.mark.parametrize(
+    ("directive", "block", "fits"),
+    [
+        (".maxntid 64", 64, True),
+        (".maxntid 64", (2, 16, 2), True),
+        (".maxntid 64, 1, 1", 65, False),
+        (".maxntid 8, 8", (8, 9), False),
+        (".reqntid 64", 32, False),
+        (".reqntid 64", 64, True),
+    ],
+)
+def test_launch_bounds(directive, block, fits):
+    """PTX ISA 11.5: "If the number of threads ... exceeds" .maxntid, the kernel is not launched."""
+    x = np.zeros(1, np.uint32)
+    stream = tcemu.Stream(target="sm_90")
+    stream.launch(kernel(directive), 1, block, (x,))
+    if fits:
+        stream.synchronize()
+        assert x[0] == np.prod(block)
+        return
+    for launch in (stream.synchronize, lambda: kernel(directive)[1, block](x)):
+        with pytest.raises(LaunchError, match=r"count is compiled for blocks of .*64 threads \(__launch_bounds__"):
+            launch()
+    assert not x[0]
