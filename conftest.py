@@ -59,9 +59,12 @@ def pytest_addoption(parser):
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers():
-    """Two workers more than there are cores: the tests of browsers, boxes and servers mostly wait."""
-    return (os.cpu_count() or 1) + 2
+def pytest_xdist_auto_num_workers(config):
+    """Two workers more than there are cores: the tests of browsers, boxes and servers mostly wait.
+
+    The quick part has none of these, and a worker takes as long to begin as a thirtieth of its tests.
+    """
+    return (os.cpu_count() or 1) + 2 * ("not slow" not in config.option.markexpr)
 
 
 @pytest.hookimpl(wrapper=True)
