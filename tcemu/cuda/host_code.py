@@ -7,8 +7,8 @@ Functions without `__device__` stay if nothing in them is for the host only: ker
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 #: What stands before the body of a function that a GPU can run.
 _DEVICE = re.compile(r"\b(__global__|__device__|constexpr|consteval)\b")
+_ANNOTATED = re.compile(r"\b__(?:global|device|constant)__\b")
 #: Names that only a host has: of the runtime and NVIDIA's libraries, of C++'s library, of C's.
 _HOST = re.compile(
     r"<<<|\b(?:cuda|cublas|cublasLt|cudnn|curand|cusparse|cusolver|nccl|nvtx|nvml)[A-Z]\w*"
@@ -35,6 +36,8 @@ _SHARED = re.compile(r"\bcuda(?:TextureObject_t|SurfaceObject_t)\b|\bCUtensorMap
 #: A macro with arguments, and lines at file scope that are a call of one.
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\((?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
+#: A macro that is a pragma, which nvcc takes for one: gcc puts it in its place before the compiler reads the line.
+_PRAGMA = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(#[ \t]*pragma\b[^\n]*)", re.MULTILINE)
 _CALL = re.compile(r"^(\w+)\((?:[^(){};#]|\([^(){};#]*\))*\)[ \t]*;?[ \t]*$", re.MULTILINE)
 #: What the parser need not see: strings of PTX, with #if between them.
 _ASM = re.compile(
@@ -72,6 +75,30 @@ class Part:
     last: int
     #: what decides whether a device can use it: its own words, without those of a function that is annotated
     device: bool
+    #: a variable that is constexpr, which may be for the host all the same
+    constant: bool = False
+
+
+@dataclass(frozen=True)
+class Macros:
+    """What the macros of a source and of the files that it includes are for."""
+
+    #: those that annotate: `#define DEVICE __device__`, `#define KERNEL(name) __global__ void name(int* x)`
+    annotating: frozenset[str] = frozenset()
+    #: those with arguments that make host code
+    host: frozenset[str] = frozenset()
+    #: those that are a pragma, and which
+    pragmas: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, *sources: str) -> Macros:
+        """The macros of several files."""
+        found = [(match[1], match[0]) for source in sources for match in _MACRO.finditer(source)]
+        annotating = frozenset(name for name, text in found if re.search("__(?:device|global)__", text))
+        called = (match for source in sources for match in _DEFINE.finditer(source))
+        host = frozenset(match[1] for match in called if _HOST.search(match[0])) - annotating
+        pragmas = (match for source in sources for match in _PRAGMA.finditer(source))
+        return cls(annotating, host, {match[1]: match[2] for match in pragmas})
 
 
 @dataclass(frozen=True)
@@ -82,22 +109,24 @@ class DeviceSide:
     left_out: tuple[str, ...]
 
 
-def device_side(source: str, wrong: Collection[int] = (), macros: Collection[str] = ()) -> DeviceSide:
+def device_side(source: str, wrong: Collection[int] = (), macros: Macros | None = None) -> DeviceSide:
     """Leave out what is for the host: what uses names that only a host has, and what uses that in turn.
 
     `wrong` are lines at which the compiler stumbled; functions that hold them are left out too, unless they are
-    annotated, if only by one of the `macros`, which are those of other files. A file that has no host code comes back
-    as it is.
+    annotated, if only by a macro. `macros` are those of the source and of the files beside it. A file that has no host
+    code comes back as it is.
     """
-    annotated, called = _without_calls(source)
+    macros = macros or Macros.of(source)
+    annotated, called = _without_calls(_with_pragmas(source, macros.pragmas), macros.host)
     plain = _LAMBDA.sub(lambda match: match[1] + re.sub(r"[^\n]", " ", match[2]), annotated)
     raw = plain.encode()
     parts = list(_parts(raw))
-    macros = annotating(source).union(macros)
-    gone = {part for part in parts if not _kept(part, macros) and (_host(part) or _holds(part, wrong))}
+    kept = {part for part in parts if _kept(part, macros.annotating)}
+    gone = {part for part in parts if part not in kept and _host(part)}
+    gone |= {part for part in parts if (part not in kept or part.constant) and _holds(part, wrong)}
     while True:
         names = {part.name for part in gone} - {part.name for part in parts if part not in gone} - {""}
-        more = {part for part in parts if part not in gone and not _kept(part, macros) and names & _words(part)}
+        more = {part for part in parts if part not in gone | kept and names & _words(part)}
         if not more:
             break
         gone |= more
@@ -156,31 +185,33 @@ def _part(node: Node, inner: Node, raw: bytes) -> Part:
     end = node.end_byte + (raw[node.end_byte : node.end_byte + 1] == b";")
     # a class may have members for either side, and is kept if one is for the device
     device = bool(_DEVICE.search(text if "specifier" in inner.type else head))
+    constant = inner.type == "declaration" and not _ANNOTATED.search(head)
     places = node.start_byte, end, node.start_point[0] + 1, node.end_point[0] + 1
     name = "" if inner.type in _NAMELESS else _name(inner)
-    return Part(name, text, *places, device)
+    return Part(name, text, *places, device, constant)
 
 
 def _name(node: Node) -> str:
     """The name that a definition gives: of a function, without namespaces and parameters."""
-    for field in ("declarator", "name"):
-        inner = node.child_by_field_name(field)
+    for place in ("declarator", "name"):
+        inner = node.child_by_field_name(place)
         if inner is not None:
             return _name(inner)
     words = _WORD.findall((node.text or b"").decode(errors="replace"))
     return words[-1] if words else ""
 
 
-def annotating(*sources: str) -> frozenset[str]:
-    """The macros that annotate: `#define DEVICE __device__`, `#define KERNEL(name) __global__ void name(int* x)`."""
-    matches = (match for source in sources for match in _MACRO.finditer(source))
-    return frozenset(match[1] for match in matches if re.search("__(?:device|global)__", match[0]))
+def _with_pragmas(source: str, pragmas: Mapping[str, str]) -> str:
+    """A source with `#pragma unroll 4` for `UNROLL 4`."""
+    if not pragmas:
+        return source
+    names = "|".join(map(re.escape, pragmas))
+    return re.sub(rf"^([ \t]*)({names})\b", lambda each: each[1] + pragmas[each[2]], source, flags=re.MULTILINE)
 
 
-def _without_calls(source: str) -> tuple[str, list[str]]:
-    """A file without lines that are calls of its macros for the host, such as BINDING(f32, torch::kFloat32); which."""
+def _without_calls(source: str, host: Collection[str]) -> tuple[str, list[str]]:
+    """A file without lines that are calls of macros for the host, such as BINDING(f32, torch::kFloat32); which."""
     called: list[str] = []
-    host = {match[1] for match in _DEFINE.finditer(source) if _HOST.search(match[0])}
 
     def left(match: re.Match[str]) -> str:
         if match[1] not in host:

@@ -16,7 +16,7 @@ from tcemu import ptx
 from tcemu.arguments import explained
 from tcemu.cuda import compiler, messages, options, stored
 from tcemu.cuda.headers import HOST, TORCH, beside, for_host, near
-from tcemu.cuda.host_code import annotating, device_side, mentions_device
+from tcemu.cuda.host_code import Macros, device_side, mentions_device
 from tcemu.cuda.nvrtc import Answer, Request
 from tcemu.cuda.toolkit import OWN, toolkit
 from tcemu.errors import CompilationError, OperandError, UnknownKey, listing
@@ -33,6 +33,8 @@ _NO_INSTANCE = (
     "the number, order or kind of its arguments differs from what follows `template`, or a namespace is missing before "
     "it."
 )
+#: How the name of a file with CUDA C++ may end.
+_ENDINGS = (".cu", ".cuh", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".inl")
 #: Times that host code and headers which a source lacks are left out, at most.
 _TRIES = 24
 #: Answers that are kept, and what was asked: running a cell again costs nothing.
@@ -258,7 +260,7 @@ def _device_code(
     absent: dict[str, str] = {}
     logs: list[str] = []
     for _ in range(_TRIES):
-        macros = annotating(text, *(inner for _, inner in files.values()))
+        macros = Macros.of(text, *(inner for _, inner in files.values()))
         side = device_side(text, wrong.get(name, frozenset()), macros)
         sides = {key: device_side(inner, wrong.get(path, frozenset()), macros) for key, (path, inner) in files.items()}
         headers = {key: each.text for key, each in sides.items()}
@@ -330,7 +332,7 @@ def _asked(request: Request) -> Answer:
 
 def _read(source: str | os.PathLike[str], name: str) -> tuple[str, str, Path]:
     """Text, name and folder of a source: of a file, or of text."""
-    if isinstance(source, str) and ("\n" in source or not source.endswith((".cu", ".cuh", ".cpp", ".h", ".hpp"))):
+    if isinstance(source, str) and ("\n" in source or not source.endswith(_ENDINGS)):
         if not re.search(r"[({;]", source):
             raise OperandError(f"compile takes CUDA C++ as text, or a file that ends in .cu; got {source[:80]!r}")
         return source, name or _names.setdefault(source, f"kernel{len(_names) + 1}.cu"), Path.cwd()

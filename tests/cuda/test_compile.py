@@ -162,6 +162,36 @@ def test_what_nvcc_knows_without_a_header():
     assert x.tolist() == [17, np.float32(7).view(np.uint32) + 3]
 
 
+def test_functions_of_integers_are_those_of_doubles():
+    """As with nvcc: [cmath.syn] of the standard. NVRTC alone finds sqrt(int) ambiguous."""
+    source = """
+    __global__ void of(double* y, int n, long l, unsigned char c, bool b, float f, double d) {
+        static_assert(sizeof(sqrt(n)) == 8 && sizeof(std::exp(c)) == 8 && sizeof(log2(b)) == 8);
+        static_assert(sizeof(floor(l)) == 8);
+        static_assert(sizeof(sqrt(f)) == 4 && sizeof(pow(f, f)) == 4 && sizeof(std::fmin(f, f)) == 4);
+        static_assert(sizeof(pow(n, f)) == 8 && sizeof(fmod(f, n)) == 8 && sizeof(atan2(f, d)) == 8);
+        static_assert(sizeof(ilogb(n)) == 4 && sizeof(isnan(n)) == 1 && sizeof(ldexp(n, 2)) == 8);
+        y[0] = sqrt(n), y[1] = pow(2, n), y[2] = std::log2(l), y[3] = fmax(n, c), y[4] = std::hypot(f, n);
+        y[5] = lround(n), y[6] = FLT_MAX, y[7] = DBL_MIN;
+    }"""
+    module = cuda.compile(source)
+    assert not module.warnings
+    y = np.zeros(8)
+    module["of"](1, 1, y, 9, 1 << 40, 200, True, 12, 0.0)
+    limits = np.finfo(np.float32).max, np.finfo(np.float64).tiny
+    assert y.tolist() == [3, 512, 40, 200, 15, 9, *map(float, limits)]
+
+
+def test_a_file_may_end_in_cc_and_include_what_cuda_fp16_h_includes(tmp_path):
+    path = tmp_path / "fill.cu.cc"
+    path.write_text(
+        "#include <cuda_fp16.h>\n#include <cuda_fp16.hpp>\n__global__ void fill(half* x) { *x = __float2half(1.5f); }\n"
+    )
+    x = np.zeros(1, np.float16)
+    cuda.compile(str(path))["fill"](1, 1, x)
+    assert x[0] == 1.5
+
+
 def test_overloads_are_called_with_their_types():
     source = """
     __global__ void f(int* x) { *x = 1; }

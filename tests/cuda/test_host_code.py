@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("tree_sitter_cuda")
 
-from tcemu.cuda.host_code import annotating, device_side
+from tcemu.cuda.host_code import Macros, device_side
 
 PASTED = """#include <vector>
 #define DEVICE __device__ __forceinline__
@@ -155,7 +155,7 @@ KERNEL(f, int N) { *x = std::max(N, g()); }
 INLINE int g() { return std::sort(1, 2); }
 void h() { std::sort(1, 2); }
 """
-    side = device_side(source, {4, 5, 6}, annotating(other))
+    side = device_side(source, {4, 5, 6}, Macros.of(source, other))
     assert side.left_out == ("h",)
     assert device_side(source).left_out == ("g", "h")
 
@@ -168,3 +168,29 @@ inline int f(int n) { check(n, "no std::string // here"); return n; }
 int g() { exit(1); }  // __device__
 """
     assert device_side(source).left_out == ("g",)
+
+
+def test_macros_of_other_files_make_host_code_and_pragmas():
+    other = """#define START(T) template void start<T>(T* x, cudaStream_t stream)
+#define ATOMIC(T) __device__ T add(T x) { return at::Half(x); }
+#define UNROLL #pragma unroll
+"""
+    source = """START(int);
+ATOMIC(float)
+__global__ void f(int* x) {
+  UNROLL 4
+  for (int i = 0; i < UNROLLED; i++) x[i] = 0;
+}
+"""
+    lines = device_side(source, macros=Macros.of(source, other)).text.splitlines()
+    assert lines[0].strip() == ""
+    assert lines[3] == "  #pragma unroll 4"
+    assert lines[1:3] + lines[4:] == source.splitlines()[1:3] + source.splitlines()[4:]
+
+
+def test_a_constant_at_whose_line_the_compiler_stumbled_may_be_for_the_host():
+    source = """constexpr auto table = std::array{f<1>, f<2>};
+constexpr int odd(int n) { return n.size(); }
+__device__ constexpr int m = 1;
+"""
+    assert device_side(source, wrong=[1, 2, 3]).left_out == ("table",)

@@ -1,6 +1,8 @@
 // Included before every source, as nvcc includes cuda_runtime.h and, with it, parts of C's and C++'s libraries: a kernel
 // that nvcc accepts finds the same names here. NVRTC has the functions of <math.h>, printf, assert, malloc and memcpy.
 #pragma once
+#include <tcemu_math.h>
+#include <cuda/std/cfloat>
 #include <cuda/std/climits>
 #include <cuda/std/cstdint>
 
@@ -45,23 +47,6 @@ using FILE = struct _IO_FILE;  // a header may declare functions for the host th
 
 #define CLOCKS_PER_SEC ((clock_t)1000000)
 
-#define FLT_RADIX 2
-#define FLT_MANT_DIG 24
-#define FLT_DIG 6
-#define FLT_MIN_EXP (-125)
-#define FLT_MAX_EXP 128
-#define FLT_MAX 3.402823466e+38f
-#define FLT_MIN 1.175494351e-38f
-#define FLT_EPSILON 1.1920928955078125e-7f
-#define FLT_TRUE_MIN 1.401298464324817e-45f
-#define DBL_MANT_DIG 53
-#define DBL_DIG 15
-#define DBL_MIN_EXP (-1021)
-#define DBL_MAX_EXP 1024
-#define DBL_MAX 1.7976931348623157e+308
-#define DBL_MIN 2.2250738585072014e-308
-#define DBL_EPSILON 2.2204460492503131e-16
-
 namespace std {
 using ::int8_t, ::int16_t, ::int32_t, ::int64_t, ::uint8_t, ::uint16_t, ::uint32_t, ::uint64_t;
 using ::size_t, ::intptr_t, ::uintptr_t, ::intmax_t, ::uintmax_t, ::ptrdiff_t;
@@ -69,7 +54,8 @@ using nullptr_t = decltype(nullptr);
 using ::abs, ::acos, ::acosh, ::asin, ::asinh, ::atan, ::atan2, ::atanh, ::cbrt, ::ceil, ::copysign, ::cos, ::cosh, ::erf,
     ::erfc, ::exp, ::exp2, ::expm1, ::fabs, ::fdim, ::floor, ::fma, ::fmax, ::fmin, ::fmod, ::hypot, ::ilogb, ::isfinite,
     ::isinf, ::isnan, ::ldexp, ::lgamma, ::llrint, ::llround, ::log, ::log10, ::log1p, ::log2, ::logb, ::lrint, ::lround,
-    ::nearbyint, ::pow, ::remainder, ::rint, ::round, ::signbit, ::sin, ::sinh, ::sqrt, ::tan, ::tanh, ::tgamma, ::trunc;
+    ::nearbyint, ::nextafter, ::pow, ::remainder, ::rint, ::round, ::scalbn, ::signbit, ::sin, ::sinh, ::sqrt, ::tan,
+    ::tanh, ::tgamma, ::trunc;
 using ::free, ::malloc, ::memcpy, ::memset, ::printf;
 
 template <class T> __host__ __device__ constexpr const T& max(const T& a, const T& b) { return a < b ? b : a; }
