@@ -83,6 +83,43 @@ def heads(heads, words, lengths, rows, latest, own, window, place, ats, sorts, f
 
 
 @njit(cache=True, nogil=True)
+def runs(words, ats, sorts, fields, listed, found, places):  # type: ignore[no-untyped-def]
+    """Put loads that `advance` has listed into runs, each of one array and sort. Return their number.
+
+    A run in `found` has its sort, whether all lanes of each load read the same, the first byte, the end, and where its
+    addresses begin and end in `places`: one for each load or, if lanes differ, one for each lane. The loads of an array
+    stay in their order.
+    """
+    made, put, array = 0, 0, np.int64(-1)
+    while True:
+        least = np.int64(1) << 62
+        for row in range(len(listed)):
+            if array < listed[row, 1] < least:
+                least = listed[row, 1]
+        if least == np.int64(1) << 62:
+            return made
+        array, begun = least, made
+        for row in range(len(listed)):
+            number, where, low, high = listed[row]
+            if where != array:
+                continue
+            sort, at = sorts[number], ats[number]
+            same = np.int64(high - low == fields[sort, SIZE])
+            if made == begun or found[made - 1, 0] != sort or found[made - 1, 1] != same:
+                found[made, 0], found[made, 1], found[made, 2], found[made, 3] = sort, same, low, high
+                found[made, 4] = put
+                made += 1
+            found[made - 1, 2], found[made - 1, 3] = min(found[made - 1, 2], low), max(found[made - 1, 3], high)
+            if same:
+                places[put], put = low, put + 1
+            else:
+                for lane in range(32):
+                    if fields[sort, MASK] >> lane & 1:
+                        places[put], put = words[at + lane], put + 1
+            found[made - 1, 5] = put
+
+
+@njit(cache=True, nogil=True)
 def _learn(record, known, column, clock, lanewise, row):  # type: ignore[no-untyped-def]
     """Whether a record has ended for a row; if so, it is known from now on: see records.learn."""
     if not known[record]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -44,8 +43,6 @@ _ONE = np.zeros(1, np.int64)
 _NOTHING_NEAR = _ONE, np.zeros((1, 1), np.int64), 0, np.zeros(1, bool), *[_ONE] * 5
 #: ... and to global memory.
 _NOTHING_FAR = np.zeros(0, bool), np.zeros((6, 0), np.int64), _ONE, np.zeros((0, 3), np.int64)
-#: The most loads that are listed one by one, which takes less time for so few.
-_FEW = 4
 #: More than any address of global memory.
 _MOST = 1 << 62
 #: The most warps whose origins are kept.
@@ -73,14 +70,15 @@ class _Room:
 
     def __init__(self, kernels: ModuleType) -> None:
         self.ats = self.sorts = np.zeros(0, np.int64)
-        self.listed = np.zeros((0, 4), np.int64)
+        self.listed, self.runs, self.places = np.zeros((0, 4), np.int64), np.zeros((0, 6), np.int64), self.ats
         self.fields, self.scalars = np.zeros((_SORTS, kernels.FIELDS), np.int64), np.zeros(kernels.SCALARS, np.int64)
 
     def reserve(self, records: int) -> None:
         """Have room for so many records."""
         if records > len(self.ats):
             self.ats, self.sorts = np.zeros(2 * records, np.int64), np.zeros(2 * records, np.int64)
-            self.listed = np.zeros((2 * records, 4), np.int64)
+            self.listed, self.runs = np.zeros((2 * records, 4), np.int64), np.zeros((2 * records, 6), np.int64)
+            self.places = np.zeros(64 * records, np.int64)
 
 
 class _Kind(NamedTuple):
@@ -139,9 +137,13 @@ class _Plan:
         self.near = [sort for sort, space in enumerate(spaces) if space == kernels.SHARED]
         self.far = [sort for sort, space in enumerate(spaces) if space == kernels.GLOBAL]
         self.loads, self.stores = (any(self.rows[n].writes == writes for n in self.near) for writes in (False, True))
-        self.far_stores = frozenset(sort for sort in self.far if self.rows[sort].writes)
-        #: the sorts of stores to shared memory and of loads from global memory
-        self.moves = {n for n in self.near if self.rows[n].writes} | {n for n in self.far if not self.rows[n].writes}
+        #: by sort, and once more for the records of none: stores to global memory; stores to shared memory and loads
+        #: from global memory
+        self.far_stores, self.moves = np.zeros((2, len(sorts) + 2), bool)
+        for sort in self.far + self.near:
+            self.far_stores[sort] = (far := sort in self.far) and self.rows[sort].writes
+            self.moves[sort] = self.rows[sort].writes != far
+        self.keeps, self.follows = bool(self.far_stores.any()), bool(self.moves.any())
         #: by block and warp: the origins
         self._bys: dict[tuple[int, int], list[By]] = {}
 
@@ -248,9 +250,9 @@ class _Batch:
         kernels, scalars, grid, knows = self._kernels, self._scalars, self._block.grid, self._batches.knows
         stored, loaded, maps = grid.stored, grid.loaded, grid.maps
         scalars[kernels.STORED], scalars[kernels.STORED_END] = stored.first, stored.end
-        if not knows("global", False) or (self._plan.far_stores and not knows("global", True)):
+        if not knows("global", False) or (self._plan.keeps and not knows("global", True)):
             scalars[kernels.STORED], scalars[kernels.STORED_END] = 0, _MOST  # every access overlaps this
-        if self._plan.far_stores:
+        if self._plan.keeps:
             scalars[kernels.LOADED], scalars[kernels.LOADED_END] = loaded.first, loaded.end
             scalars[kernels.MAPS], scalars[kernels.MAPS_END] = maps.first, maps.end
         accessed, marks, threads, scalars[kernels.FAR_SHIFT], scalars[kernels.COVERED] = grid.shadow.held
@@ -277,11 +279,11 @@ class _Batch:
         listed = self._scalars.item(kernels.LISTS) if self._plan.far else 0
         if listed:
             self._list(self._batches.room.listed[:listed])
-        if self._plan.far_stores and end > begin:
+        if self._plan.keeps and end > begin:
             self._keep(begin, end)
         tiles = block.made.get(StoredTiles)
-        if isinstance(tiles, StoredTiles) and tiles.follows and (moves := self._plan.moves):
-            count = sum(sort in moves for sort in self._sorts[begin:end].tolist())
+        if isinstance(tiles, StoredTiles) and tiles.follows and self._plan.follows:
+            count = int(np.count_nonzero(self._plan.moves[self._sorts[begin:end]]))
             if count:
                 tiles.batch(self._part(begin, end), count)
 
@@ -301,27 +303,12 @@ class _Batch:
 
         They leave the marks that they would leave one by one, the last of each address.
         """
-        races = self._block.section(GlobalRaces)
-        if len(listed) <= _FEW:
-            for number, _, low, high in listed.tolist():
-                sort = self._sorts.item(number)
-                races.list(self._line(races, sort), self._addresses(number, sort).tobytes(), (low, high))
-            return
-        listed = listed[np.argsort(listed[:, 1], kind="stable")]  # only the order of loads from the same array matters
-        numbers, arrays, low, high = listed.T
-        sorts = self._sorts[numbers]
-        one = high - low == self._fields[sorts, self._kernels.SIZE]  # all lanes load the same: the last mark stays
-        keys = np.stack([arrays, sorts, one])
-        cuts = [0, *(np.flatnonzero((keys[:, 1:] != keys[:, :-1]).any(axis=0)) + 1).tolist(), len(listed)]
-        for begin, end in pairwise(cuts):
-            sort, which = sorts.item(begin), slice(begin, end)
-            if one[begin]:
-                last = 1 << self._fields.item(sort, self._kernels.MASK).bit_length() - 1
-                line, places = self._line(races, sort, last), low[which]
-            else:
-                line = self._line(races, sort)
-                places = self._words[self._ats[numbers[which], None] + self._plan.lanes[sort]]
-            races.list(line, places.tobytes(), (int(low[which].min()), int(high[which].max())))
+        races, room, fields = self._block.section(GlobalRaces), self._batches.room, self._fields
+        count = self._kernels.runs(self._words, self._ats, self._sorts, fields, listed, room.runs, room.places)
+        for sort, same, low, high, begin, end in room.runs[:count].tolist():
+            # of lanes that load the same, the last mark stays
+            last = 1 << fields.item(sort, self._kernels.MASK).bit_length() - 1 if same else 0
+            races.list(self._line(races, sort, last), room.places[begin:end].tobytes(), (low, high))
 
     def _line(self, races: GlobalRaces, sort: int, lanes: int = 0) -> Line:
         """What the loads of a sort have in common, or of some of its lanes."""
@@ -340,10 +327,11 @@ class _Batch:
             return
         self._block.grid.shadow.noted_writes(low, high)
         memory = self._block.section(GlobalMemory)
-        for number, sort in enumerate(self._sorts[begin:end].tolist(), begin):
-            if sort in self._plan.far_stores:
-                row, addresses = self._plan.rows[sort], self._addresses(number, sort).copy()
-                memory.keep(self._bys[sort], row.instruction, row.size, addresses, self._plan.lanes[sort])
+        sorts = self._sorts[begin:end]
+        for number in np.flatnonzero(self._plan.far_stores[sorts]).tolist():
+            sort = sorts.item(number)
+            row, addresses = self._plan.rows[sort], self._addresses(begin + number, sort).copy()
+            memory.keep(self._bys[sort], row.instruction, row.size, addresses, self._plan.lanes[sort])
 
 
 def compile_all() -> None:
@@ -366,6 +354,7 @@ def compile_all() -> None:
         room.sorts,
         room.fields,
     )
+    kernels.runs(nothing, room.ats, room.sorts, room.fields, room.listed, room.runs, room.places)
     kernels.advance(
         nothing, room.ats, room.sorts, 0, 0, room.fields, room.scalars, *_NOTHING_NEAR, *_NOTHING_FAR,
         room.listed,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from unittest.mock import patch
 
 import kernels_between  # noqa: F401 - they fill the tables
 import kernels_blocks  # noqa: F401
@@ -27,7 +26,7 @@ from quick import DAY, examples, some, spread
 from tcemu.errors import TcemuError
 from tcemu.machine.events import Accesses, AccessTable
 from tcemu.machine.launch import launch
-from tcemu.sanitizer import batches, sanitizer
+from tcemu.sanitizer import sanitizer
 from tcemu.sanitizer.batches import Batches
 
 pytest.importorskip("numba")
@@ -136,8 +135,7 @@ def random_kernel(steps, filled):
 def test_random_accesses(cluster, most, steps, filled, seed):
     watch = Batching(most=most)
     arrays = np.zeros(WORDS, np.uint32), np.zeros(WORDS, np.uint32)
-    few = batches._FEW if most == 3 else 0  # loads are listed one by one, or several as one
-    with suppress(TcemuError), patch.object(batches, "_FEW", few):
+    with suppress(TcemuError):
         launch(
             random_kernel(steps, filled), 2, 64, arrays, shared=4 * WORDS, cluster=cluster, observers=(watch,),
             seed=seed,
