@@ -24,7 +24,7 @@ from tcemu.errors import IllegalInstruction, OperandError, did_you_mean, listing
 from tcemu.formats import Format
 from tcemu.formats.arrays import as_array
 from tcemu.instructions import Instruction, parse
-from tcemu.instructions.mma_sp import metadata_registers, pattern_of, selector, stored_places
+from tcemu.instructions.mma_sp import k_of_stored, metadata_registers, pattern_of, selector
 from tcemu.instructions.sparsity import SPARSITY, Sparsity
 from tcemu.layouts import metadata_orders as orders
 
@@ -109,7 +109,7 @@ def decompress(
         raise OperandError(
             f"{parsed}: the leading axes do not broadcast: values {patterns.shape[:-2]}, metadata {held.shape[:-1]}"
         ) from None
-    places = stored_places(parsed, held.reshape(-1, held.shape[-1]), chosen).reshape(*held.shape[:-1], m, k // 2)
+    places = k_of_stored(parsed, held.reshape(-1, held.shape[-1]), chosen).reshape(*held.shape[:-1], m, k // 2)
     dense = np.zeros((*lead, m, k), form.storage)
     places, patterns = (np.broadcast_to(array, (*lead, m, k // 2)) for array in (places, patterns))
     np.put_along_axis(dense, places, patterns, axis=-1)
@@ -335,7 +335,7 @@ def _codes(pattern: Sparsity, kept: Array) -> Array:
     """Four bits for each chunk, from the units (..., stored) that are kept."""
     unit, units = _units(pattern)
     table = np.zeros(1 << units, np.uint8)
-    for code, places in pattern.places.items():
+    for code, places in pattern.positions.items():
         if list(places) == sorted(places):
             table[sum(1 << unit_kept for unit_kept in {place // unit for place in places})] = code
     return np.asarray(table[(1 << kept).sum(axis=-1)])

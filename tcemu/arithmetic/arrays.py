@@ -32,17 +32,17 @@ def computed(
     b: Array,
     c: Array,
     d: Array,
-    places: Array | None,
+    stored_k: Array | None,
     scales: tuple[Array, Array] | None = None,
 ) -> bool:
     """Fill d (w, m, n) from a (w, m, k), b (w, k, n) and c (w, m, n), if this room knows the model.
 
     `scales` are those of A (w, m, s) and of B (w, s, n).
     """
-    if isinstance(operation.model, BitDot) and places is not None:
+    if isinstance(operation.model, BitDot) and stored_k is not None:
         return False
     for tiles in _parts(a.shape, b.shape[2]):
-        opposite = b[tiles[0]].swapaxes(1, 2)[:, None] if places is None else _opposite(b, places, tiles)
+        opposite = b[tiles[0]].swapaxes(1, 2)[:, None] if stored_k is None else _opposite(b, stored_k, tiles)
         more = () if scales is None else (scales[0][tiles][:, :, None], scales[1][tiles[0]].swapaxes(1, 2)[:, None])
         sums = _sums(operation.model, operation, a[tiles][:, :, None], opposite, c[tiles], *more)
         if sums is None:
@@ -61,9 +61,9 @@ def _parts(shape: tuple[int, ...], columns: int) -> Iterator[tuple[slice, slice]
             yield slice(start, start + tiles), slice(row, row + rows)
 
 
-def _opposite(b: Array, places: Array, tiles: tuple[slice, slice]) -> Array:
+def _opposite(b: Array, stored_k: Array, tiles: tuple[slice, slice]) -> Array:
     """The elements of B (w, m, n, k) that the stored elements of a sparse A are multiplied by."""
-    some = places[tiles]
+    some = stored_k[tiles]
     return b[tiles[0]][np.arange(len(some), dtype=np.int64)[:, None, None], some].swapaxes(2, 3)
 
 

@@ -25,10 +25,10 @@ Kernel = Callable[[Array, Array, Array, Array], None]
 PRUNED = 0xFFFFFFFF
 
 
-def compute(operation: Operation, a: Array, b: Array, c: Array, places: Array | None = None) -> Array:
+def compute(operation: Operation, a: Array, b: Array, c: Array, stored_k: Array | None = None) -> Array:
     """Patterns d (w, m, n) of patterns a (w, m, k) times b (w, k, n) plus c (w, m, n); b1 comes in words.
 
-    `places` (w, m, k) makes A sparse: its elements are multiplied by those rows of a B that has more than k rows.
+    `stored_k` (w, m, k) makes A sparse: its elements are multiplied by those rows of a B that has more than k rows.
 
     >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
     >>> operation = mma.operation(tcemu.instructions.target_named("sm_90a"))
@@ -41,25 +41,25 @@ def compute(operation: Operation, a: Array, b: Array, c: Array, places: Array | 
     products = d.size * operation.depth
     chosen = backend(products)
     if chosen != "numba":
-        if chosen == "reference" or not arrays.computed(operation, a, b, c, d, places):
-            _by_reference(operation, a, b, c, d, places)
+        if chosen == "reference" or not arrays.computed(operation, a, b, c, d, stored_k):
+            _by_reference(operation, a, b, c, d, stored_k)
         computed(products)
     elif (kernel := _kernel(operation)) is None:
-        _by_plan(operation, a, b, c, d, places)
+        _by_plan(operation, a, b, c, d, stored_k)
     else:
         kernel(a, b, c, d)
     return d
 
 
-def _opposite(b: Array, places: Array | None, w: int, m: int, n: int) -> list[int]:
+def _opposite(b: Array, stored_k: Array | None, w: int, m: int, n: int) -> list[int]:
     """The elements of a column of B that the elements of a row of A are multiplied by."""
-    column = b[w, :, n] if places is None else b[w, places[w, m], n]
+    column = b[w, :, n] if stored_k is None else b[w, stored_k[w, m], n]
     places_of_column: list[int] = column.tolist()
     return places_of_column
 
 
 def compute_scaled(
-    operation: Operation, a: Array, b: Array, c: Array, scale_a: Array, scale_b: Array, places: Array | None = None
+    operation: Operation, a: Array, b: Array, c: Array, scale_a: Array, scale_b: Array, stored_k: Array | None = None
 ) -> Array:
     """Like compute, with scales (w, m, s) of A and (w, s, n) of B, each for an equal share of A's elements.
 
@@ -75,24 +75,24 @@ def compute_scaled(
     products, model = d.size * operation.depth, operation.model
     chosen = backend(products)
     if chosen == "numba":
-        _by_plan(operation, a, b, c, d, places, (scale_a, scale_b))
+        _by_plan(operation, a, b, c, d, stored_k, (scale_a, scale_b))
         return d
-    if chosen == "arrays" and arrays.computed(operation, a, b, c, d, places, (scale_a, scale_b)):
+    if chosen == "arrays" and arrays.computed(operation, a, b, c, d, stored_k, (scale_a, scale_b)):
         return d
     if not isinstance(model, ScaledSums):
         raise TypeError(model)
     for w, m, n in np.ndindex(d.shape):
         scales = scale_a[w, m].tolist(), scale_b[w, :, n].tolist()
-        row, column = a[w, m].tolist(), _opposite(b, places, w, m, n)
+        row, column = a[w, m].tolist(), _opposite(b, stored_k, w, m, n)
         d[w, m, n] = reference.dot_scaled(model, row, column, int(c[w, m, n]), scales, operation.formats)
     computed(products)
     return d
 
 
-def _by_reference(operation: Operation, a: Array, b: Array, c: Array, d: Array, places: Array | None) -> None:
+def _by_reference(operation: Operation, a: Array, b: Array, c: Array, d: Array, stored_k: Array | None) -> None:
     qualifiers = dict(operation.qualifiers)
     for w, m, n in np.ndindex(d.shape):
-        row, column = a[w, m].tolist(), _opposite(b, places, w, m, n)
+        row, column = a[w, m].tolist(), _opposite(b, stored_k, w, m, n)
         d[w, m, n] = reference.dot(operation.model, row, column, int(c[w, m, n]), operation.formats, qualifiers)
 
 
@@ -105,23 +105,25 @@ def _by_plan(
     b: Array,
     c: Array,
     d: Array,
-    places: Array | None,
+    stored_k: Array | None,
     scales: tuple[Array, Array] | None = None,
 ) -> None:
     shape = (*c.shape[1:], a.shape[2])
-    if places is not None:
-        a = _with_pruned(operation, a, places)
+    if stored_k is not None:
+        a = _with_pruned(operation, a, stored_k)
     words = [_in_words(operation, each) for each in (a, b, c)]
     widths = tuple(width for _, width in words)
     more = {} if scales is None else {"scales": scales}
-    result: Any = _patterns_plan(operation, shape, places is not None, widths)(*(each for each, _ in words), **more)
+    result: Any = _patterns_plan(operation, shape, stored_k is not None, widths)(*(each for each, _ in words), **more)
     d[...] = result.view(d.dtype).reshape(d.shape) if _shared(operation, d.shape) else result.reshape(d.shape)
 
 
-def _with_pruned(operation: Operation, a: Array, places: Array) -> Array:
+def _with_pruned(operation: Operation, a: Array, stored_k: Array) -> Array:
     """A sparse A (w, m, k) with the elements that it does not store, as uint32 (w, m, 2 k)."""
     longer = np.full((*a.shape[:2], 2 * a.shape[2]), PRUNED, np.uint32)
-    np.put_along_axis(longer, places.astype(np.intp), (a & operation.formats["a"].code_mask).astype(np.uint32), axis=2)
+    np.put_along_axis(
+        longer, stored_k.astype(np.intp), (a & operation.formats["a"].code_mask).astype(np.uint32), axis=2
+    )
     return longer
 
 

@@ -19,7 +19,7 @@ from tcemu.arithmetic.operation import MODES, Operation, normalised, numbers
 from tcemu.formats import Format, lookup, unpack
 
 if TYPE_CHECKING:
-    from tcemu.kernels.batch.gather import Place, Pruned
+    from tcemu.kernels.batch.gather import Elements, Pruned
     from tcemu.kernels.batch.plan import BatchPlan
 
 Array = npt.NDArray[Any]
@@ -48,8 +48,8 @@ class Chosen(NamedTuple):
 
     #: The elements of a chunk.
     chunk: int
-    #: The legal values of a chunk's four bits of metadata, each with the places of the stored elements.
-    places: tuple[tuple[int, tuple[int, ...]], ...]
+    #: The legal values of a chunk's four bits of metadata, each with the positions of the stored elements.
+    positions: tuple[tuple[int, tuple[int, ...]], ...]
     #: The selector, which says which lanes' metadata counts.
     selector: int
 
@@ -74,9 +74,9 @@ def stretched(dense: Any) -> Plan:
     return made
 
 
-def among(every: Any, places: Sequence[Array]) -> Plan:
-    """The plan for scales that come among the bytes (tiles, bytes) of two arrays, at places (m, s) and (s, n)."""
-    made: Plan = every.among(places)
+def among(every: Any, indices: Sequence[Array]) -> Plan:
+    """The plan for scales that come among the bytes (tiles, bytes) of two arrays, at indices (m, s) and (s, n)."""
+    made: Plan = every.among(indices)
     return made
 
 
@@ -90,13 +90,13 @@ def _plan(model: Model, operation: Operation, shape: tuple[int, int, int], opera
     return None
 
 
-def _places(operation: Operation, operands: Operands) -> dict[str, Place]:
+def _matrices(operation: Operation, operands: Operands) -> dict[str, Elements]:
     """A, B and C as the kernels take them."""
-    from tcemu.kernels.batch.gather import Place
+    from tcemu.kernels.batch.gather import Elements
 
     forms = operation.formats
     return {
-        role: Place(one.word, one.bit, forms[role].code_mask, forms[role].sign_bit if one.negate else 0)
+        role: Elements(one.word, one.bit, forms[role].code_mask, forms[role].sign_bit if one.negate else 0)
         for role, one in zip("abc", operands[:3], strict=True)
     }
 
@@ -106,7 +106,7 @@ def _tiles(operation: Operation, shape: tuple[int, int, int], operands: Operands
     from tcemu.kernels.batch.plan import BatchPlan
 
     fields: dict[str, Any] = {"d": Results(operands.d, operands.width), "pruned": operands.pruned}
-    fields |= {"products": operands.products} | _places(operation, operands)
+    fields |= {"products": operands.products} | _matrices(operation, operands)
     return BatchPlan(shape, **fields | more)
 
 
@@ -152,10 +152,10 @@ def _(model: IntegerDot, operation: Operation, shape: tuple[int, int, int], oper
 
 @_plan.register
 def _(model: BitDot, operation: Operation, shape: tuple[int, int, int], operands: Operands) -> Plan | None:
-    from tcemu.kernels.batch.gather import Place
+    from tcemu.kernels.batch.gather import Elements
     from tcemu.kernels.sums import BITS
 
-    every = {role: Place(one.word, one.bit, -1) for role, one in zip("ab", operands[:2], strict=True)}
+    every = {role: Elements(one.word, one.bit, -1) for role, one in zip("ab", operands[:2], strict=True)}
     return _whole(operation, shape, operands, BITS, dict(operation.qualifiers)["op"] == "xor", **every)
 
 
@@ -249,10 +249,10 @@ class _WithScales:
         flat = tuple(np.ascontiguousarray(each).reshape(len(each), -1) for each in scales)
         return self._of(scales[0].shape[2])(a, b, c, scales=flat, **more)
 
-    def among(self, places: Sequence[Array]) -> Plan:
-        """The plan for scales among the bytes (tiles, bytes) of two arrays, at places (m, s) and (s, n)."""
-        orders = self._order_of(places[0].shape[1])
-        return self._looking_up(*(each.ravel()[order] for each, order in zip(places, orders, strict=True)))
+    def among(self, indices: Sequence[Array]) -> Plan:
+        """The plan for scales among the bytes (tiles, bytes) of two arrays, at indices (m, s) and (s, n)."""
+        orders = self._order_of(indices[0].shape[1])
+        return self._looking_up(*(each.ravel()[order] for each, order in zip(indices, orders, strict=True)))
 
     def _looking_up(self, order_a: Array, order_b: Array) -> Plan:
         """The plan that takes these scales, one after the other, of two arrays (tiles, scales)."""

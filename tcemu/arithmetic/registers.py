@@ -29,13 +29,13 @@ def compute_registers(
     a: Array,
     b: Array,
     c: Array,
-    places: Array | None = None,
+    stored_k: Array | None = None,
     out: Array | None = None,
 ) -> Array:
     """Flat registers of D (warps, lanes * registers) from those of A, B and C; fragments a, b, c and d are read.
 
-    `places` (warps, m, k) makes A sparse, as in `compute`; a plan with the metadata itself is faster. D is written into
-    `out` if that is given and contiguous.
+    `stored_k` (warps, m, k) makes A sparse, as in `compute`; a plan with the metadata itself is faster. D is written
+    into `out` if that is given and contiguous.
 
     >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
     >>> operation = mma.operation(tcemu.instructions.target_named("sm_90a"))
@@ -45,11 +45,11 @@ def compute_registers(
     ((1, 128), np.float32(16.0))
     """
     products = len(c) * prod(fragments["d"].shape) * operation.depth
-    plan = plan_of(operation, fragments) if places is None and backend(products) == "numba" else None
+    plan = plan_of(operation, fragments) if stored_k is None and backend(products) == "numba" else None
     if plan is not None:
         result: Any = plan(*(np.ascontiguousarray(each) for each in (a, b, c)), out=out)
         return np.asarray(result)
-    d = _by_layout(operation, fragments, a, b, c, places)
+    d = _by_layout(operation, fragments, a, b, c, stored_k)
     if out is None:
         return d
     out[...] = d
@@ -57,7 +57,7 @@ def compute_registers(
 
 
 def _by_layout(
-    operation: Operation, fragments: Mapping[str, Fragment], a: Array, b: Array, c: Array, places: Array | None
+    operation: Operation, fragments: Mapping[str, Fragment], a: Array, b: Array, c: Array, stored_k: Array | None
 ) -> Array:
     """The definition, in three steps."""
     per = 32 if operation.packed else 1
@@ -69,7 +69,7 @@ def _by_layout(
     c = fragments["c"].read(c).reshape(-1, m, n)
 
     # COMPUTE: by the arithmetic row
-    d = compute(operation, a, b, c, places)
+    d = compute(operation, a, b, c, stored_k)
 
     # WRITE: by layout
     return fragments["d"].write(d.reshape(-1, fragments["d"].layout.scatter.size))
@@ -210,7 +210,7 @@ def _plan_of(
     e: Fragment | None,
     chosen: Chosen | None,
 ) -> Plan | None:
-    left, right = (InWords(*(one.word_places if operation.packed else one.places)) for one in (a, b))
+    left, right = (InWords(*(one.words_of_bits if operation.packed else one.bits_of_elements)) for one in (a, b))
     pruned = _pruned(e, chosen) if e and chosen else None
     return plan_in_words(operation, left, right, c, d, pruned)
 
@@ -220,8 +220,8 @@ def _pruned(e: Fragment, chosen: Chosen) -> Pruned | None:
         return None
     from tcemu.kernels.batch.gather import Pruned
 
-    word, bit = (each.reshape(e.shape)[chosen.selector] for each in e.places)
-    return Pruned(word, bit, dict(chosen.places), chosen.chunk)
+    word, bit = (each.reshape(e.shape)[chosen.selector] for each in e.bits_of_elements)
+    return Pruned(word, bit, dict(chosen.positions), chosen.chunk)
 
 
 def plan_in_words(
@@ -232,5 +232,5 @@ def plan_in_words(
         return None
     *several, m, n = d.shape
     held, products = np.array(d.layout.gather).reshape(-1, d.elements_per_register), prod(several)
-    operands = Operands(a, b, InWords(*c.places), held, d.container.width, pruned, products)
+    operands = Operands(a, b, InWords(*c.bits_of_elements), held, d.container.width, pruned, products)
     return plan(operation, (m, n, a.word.size // (products * m)), operands)

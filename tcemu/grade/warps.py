@@ -78,7 +78,7 @@ class Work:
         return {
             "number": block.number, "shared": shape.shared, "resident": block.grid.resident,
             "launch": block.grid.launch,
-            "cluster": shape.cluster, "clusterid": block.cluster.index, "place": block.place,
+            "cluster": shape.cluster, "clusterid": block.cluster.index, "cluster_ctaid": block.cluster_ctaid,
             "ctaid": core.block.index, "grid": shape.grid, "block": shape.block, "warps": core.block.warps,
             "rank": core.block.rank, "index": core.index, "present": core.present, "target": core.target,
         }  # fmt: skip

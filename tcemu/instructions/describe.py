@@ -175,12 +175,14 @@ _WHERE = {
 
 def _metadata(instruction: Instruction) -> Description:
     pattern, fragment = pattern_of(instruction), instruction.fragments["e"]
-    codes = ", ".join(f"{code:04b} = {' '.join(map(str, places))}" for code, places in sorted(pattern.places.items()))
+    codes = ", ".join(
+        f"{code:04b} = {' '.join(map(str, places))}" for code, places in sorted(pattern.positions.items())
+    )
     rule = (
         f"e is the metadata of A's sparsity ({pattern.name}): of every {pattern.chunk} neighbours in a row of A, "
         f"{pattern.stored} are stored, and four bits of e say which: {codes}. No other values are legal."
     )
-    code = min(pattern.places)
+    code = min(pattern.positions)
     example = f"np.full({fragment.lanes}, 0x{8 * f'{code:x}'}, np.uint32)"
     sharing = fragment.elements_per_register
     return Description("e", "in", "metadata", 1, sharing, f"uint32 (..., {fragment.lanes})", (rule,), example)

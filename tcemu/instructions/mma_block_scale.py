@@ -26,7 +26,7 @@ from tcemu.formats.arrays import as_array
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction, Shape
 from tcemu.instructions.mma import FP6_FP4, FP8
-from tcemu.instructions.mma_sp import choice_of, metadata_registers, selector, sparse_parts, stored_places
+from tcemu.instructions.mma_sp import choice_of, k_of_stored, metadata_registers, selector, sparse_parts
 from tcemu.instructions.multiply import CHUNK, container, in_chunks, registers, types_of
 from tcemu.instructions.rows import Rows, multiply, pairs, vocabulary
 from tcemu.instructions.spelling import Spelling, Words
@@ -128,8 +128,8 @@ def execute(
         if few.fill(d, *held.values()):
             return
         scales = [_scales(instruction, role, held[role], selectors[role]) for role in selectors]
-        places = stored_places(instruction, held["metadata"], chosen, first) if sparse else None
-        d[...] = _execute(instruction, operation, scales, held, places)
+        stored_k = k_of_stored(instruction, held["metadata"], chosen, first) if sparse else None
+        d[...] = _execute(instruction, operation, scales, held, stored_k)
 
     return in_chunks(instruction, arrays, others, run)
 
@@ -155,9 +155,9 @@ def _execute(
     operation: Operation,
     scales: Sequence[Array],
     parts: Mapping[str, Array],
-    places: Array | None,
+    stored_k: Array | None,
 ) -> Array:
-    """D, on flat registers (warps, 32 * registers); `places` are the rows of B by which a sparse A is multiplied."""
+    """D, on flat registers (warps, 32 * registers); `stored_k` are the rows of B by which a sparse A is multiplied."""
     fragments, (m, n, k) = instruction.fragments, instruction.shape
     stored = operation.depth
 
@@ -167,7 +167,7 @@ def _execute(
     c = fragments["c"].read(parts["c"]).reshape(-1, m, n)
 
     # COMPUTE: by the arithmetic row
-    d = compute_scaled(operation, a, b, c, scales[0], scales[1], places)
+    d = compute_scaled(operation, a, b, c, scales[0], scales[1], stored_k)
 
     # WRITE: by layout
     return fragments["d"].write(d.reshape(-1, m * n))
@@ -189,7 +189,7 @@ def _numbers(instruction: Instruction, role: str, ids: tuple[int, int]) -> Array
 
 def _bytes(instruction: Instruction, role: str, ids: tuple[int, int]) -> Array:
     """The bytes of a warp's registers that hold them."""
-    word, bit = instruction.fragments[role].places
+    word, bit = instruction.fragments[role].bits_of_elements
     return np.asarray((word * 4 + bit // 8).ravel()[_numbers(instruction, role, ids)])
 
 

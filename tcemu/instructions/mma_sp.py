@@ -130,8 +130,8 @@ def execute(
         plan = sparse_plan(instruction, operation, chosen, len(d))
         if plan is None or plan(a, b, c, metadata=metadata, out=d) is None:
             # the metadata gives the row of B that multiplies each stored element of A, or it is illegal
-            places = stored_places(instruction, metadata, chosen, first)
-            compute_registers(operation, instruction.fragments, a, b, c, places, d)
+            stored_k = k_of_stored(instruction, metadata, chosen, first)
+            compute_registers(operation, instruction.fragments, a, b, c, stored_k, d)
 
     def shares(warps: int) -> bool:
         return getattr(sparse_plan(instruction, operation, chosen, warps), "shares", False)
@@ -192,27 +192,27 @@ def choice_of(instruction: Instruction, selected: int) -> Chosen:
     return Chosen(pattern.chunk, pattern.rows, selected)
 
 
-def stored_places(instruction: Instruction, held: Array, chosen: int, first: int = 0) -> Array:
+def k_of_stored(instruction: Instruction, held: Array, chosen: int, first: int = 0) -> Array:
     """For flat metadata (warps, 32), counted from `first`: the k of each stored element, (warps, 16, K / 2)."""
     fragment, pattern = instruction.fragments["e"], pattern_of(instruction)
     codes = fragment.read(held).reshape(-1, *fragment.shape)[:, chosen]
-    places = np.take(pattern.table, codes.astype(np.intp, copy=False), axis=0)
-    if places.min(initial=0) < 0:
-        _complain(instruction, codes, chosen, places, first)
-    places += np.arange(0, instruction.shape.k, pattern.chunk, dtype=places.dtype)[:, None]
-    return np.asarray(places.reshape(*codes.shape[:2], codes.shape[2] * pattern.stored))
+    stored_k = np.take(pattern.table, codes.astype(np.intp, copy=False), axis=0)
+    if stored_k.min(initial=0) < 0:
+        _complain(instruction, codes, chosen, stored_k, first)
+    stored_k += np.arange(0, instruction.shape.k, pattern.chunk, dtype=stored_k.dtype)[:, None]
+    return np.asarray(stored_k.reshape(*codes.shape[:2], codes.shape[2] * pattern.stored))
 
 
-def _complain(instruction: Instruction, codes: Array, chosen: int, places: Array, first: int) -> None:
+def _complain(instruction: Instruction, codes: Array, chosen: int, stored_k: Array, first: int) -> None:
     """Raise the error about the first illegal four bits, which names lane and bits."""
-    warp, row, chunk, _ = (int(x) for x in np.argwhere(places < 0)[0])
+    warp, row, chunk, _ = (int(x) for x in np.argwhere(stored_k < 0)[0])
     lane, place = instruction.fragments["e"].layout.holders(chosen, row, chunk)[0]
     pattern = pattern_of(instruction)
     whose = f", warp {first + warp}" if first + len(codes) > 1 else ""
     raise OperandError(
         f"{instruction}: metadata of lane {lane}, bits {4 * place + 3}:{4 * place} (row {row}, chunk {chunk}{whose}) "
         f"is {int(codes[warp, row, chunk]):#06b}; {pattern.name} sparsity takes "
-        f"{listing([f'{code:#06b}' for code in sorted(pattern.places)])} (PTX ISA 9.7.14.6.1)"
+        f"{listing([f'{code:#06b}' for code in sorted(pattern.positions)])} (PTX ISA 9.7.14.6.1)"
     )
 
 

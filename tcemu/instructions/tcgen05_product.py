@@ -104,27 +104,27 @@ class Product:
         enable_d: bool = True,
         scale_a: Array | None = None,
         scale_b: Array | None = None,
-        places: Array | None = None,
+        stored_k: Array | None = None,
         scale_d: int = 0,
     ) -> Array:
         """Bits of the new D (w, m, n) from bits of A (w, m, stored), of B (w, k, n) and of D.
 
-        Scales are bits too: (w, m, s) of A and (w, s, n) of B. `places` (w, m, stored) has the k of each stored element
-        of a sparse A. Raises ArithmeticUnknown for what nobody has published.
+        Scales are bits too: (w, m, s) of A and (w, s, n) of B. `stored_k` (w, m, stored) has the k of each stored
+        element of a sparse A. Raises ArithmeticUnknown for what nobody has published.
         """
         if scale_d:
             raise ArithmeticUnknown(f"{self.instruction}: nobody has published {_SCALED_D}; leave scale_input_d 0")
-        if (places is None) == self.descriptor.sparse:
-            raise OperandError(f"{self.instruction}: a sparse A has places, a dense one none")
+        if (stored_k is None) == self.descriptor.sparse:
+            raise OperandError(f"{self.instruction}: a sparse A needs stored_k, a dense one takes none")
         addend = d if enable_d else np.zeros_like(d)
         desc = self.descriptor
         left = self._signed(a, desc.a, desc.negate_a)
         right = self._signed(b, desc.b, desc.negate_b)
         if not self.kind.scaled:
-            return compute(self.operation, left, right, addend, places)
+            return compute(self.operation, left, right, addend, stored_k)
         if scale_a is None or scale_b is None:
             raise OperandError(f"{self.instruction}: its kind multiplies with scales")
-        return compute_scaled(self.operation, left, right, addend, scale_a, scale_b, places)
+        return compute_scaled(self.operation, left, right, addend, scale_a, scale_b, stored_k)
 
     @staticmethod
     def _signed(patterns: Array, name: str, negate: bool) -> Array:

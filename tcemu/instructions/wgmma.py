@@ -29,7 +29,7 @@ from tcemu.instructions.instruction import Instruction, Shape
 from tcemu.instructions.lessons import INTEGER_N, PRODUCTS
 from tcemu.instructions.memory import Memory
 from tcemu.instructions.mma import FP8, SATFINITE
-from tcemu.instructions.mma_sp import stored_places
+from tcemu.instructions.mma_sp import k_of_stored
 from tcemu.instructions.multiply import Take, broadcast, container, take
 from tcemu.instructions.rows import Rows, vocabulary
 from tcemu.instructions.sparsity import SPARSITY
@@ -190,8 +190,8 @@ def _execute(
         a = instruction.fragments["a"].read(parts["a"], words=operation.packed)
     b = _tile(instruction, memory, "b", parts["b"], (n, k // per), last.mn_major_b, which)
     b = np.ascontiguousarray(b.reshape(-1, n, k // per).swapaxes(1, 2))
-    places = stored_places(instruction, parts["metadata"], read.chosen) if "metadata" in parts else None
-    return multiply(instruction, operation, last, a, b, parts["d"], parts["scale_d"], places)
+    stored_k = k_of_stored(instruction, parts["metadata"], read.chosen) if "metadata" in parts else None
+    return multiply(instruction, operation, last, a, b, parts["d"], parts["scale_d"], stored_k)
 
 
 def _tile(

@@ -16,7 +16,7 @@ from tcemu.arithmetic.plans import InWords
 from tcemu.arithmetic.registers import plan_in_words
 from tcemu.backend import backend
 from tcemu.instructions.instruction import Instruction
-from tcemu.instructions.mma_sp import metadata_registers, selector, stored_places
+from tcemu.instructions.mma_sp import k_of_stored, metadata_registers, selector
 from tcemu.instructions.wgmma_operands import Immediates, element_bytes, immediates, one_descriptor
 from tcemu.layouts.canonical import Major
 from tcemu.layouts.descriptor import Descriptor, addresses
@@ -59,14 +59,14 @@ class Issue:
     last: Immediates
     a: Read | None
     b: Read
-    places: Array | None = None
+    stored_k: Array | None = None
     chosen: int = 0
 
     def with_metadata(self, metadata: Array, chosen: Any) -> Issue:
         """The same with the metadata registers (128,) and the selector of a sparse A. Raises OperandError."""
         picked = selector(self.instruction, chosen)
         held = metadata_registers(self.instruction, metadata).reshape(1, -1)
-        return replace(self, places=stored_places(self.instruction, held, picked), chosen=picked)
+        return replace(self, stored_k=k_of_stored(self.instruction, held, picked), chosen=picked)
 
     @cached_property
     def reads(self) -> tuple[Read, ...]:
@@ -95,7 +95,7 @@ class Issue:
 
         `memory` has shared memory as elements of 1, 2 and 4 bytes.
         """
-        plan = self.plan(operation) if metadata is None and self.places is None else None
+        plan = self.plan(operation) if metadata is None and self.stored_k is None else None
         if plan is not None:
             return self.by_plan(plan, d, a, memory[4])
         if self.a is not None:
@@ -103,12 +103,12 @@ class Issue:
         elif a is not None:
             a = self.instruction.fragments["a"].read(a.reshape(1, -1), words=operation.packed)
         b = memory[self.b.size][self.b.index][None]
-        places = self.places
+        stored_k = self.stored_k
         if metadata is not None:
             held = metadata_registers(self.instruction, metadata).reshape(1, -1)
-            places = stored_places(self.instruction, held, self.chosen)
+            stored_k = k_of_stored(self.instruction, held, self.chosen)
         scale_d = self.last.scale_d.reshape(1)
-        out = multiply(self.instruction, operation, self.last, np.asarray(a), b, d.reshape(1, -1), scale_d, places)
+        out = multiply(self.instruction, operation, self.last, np.asarray(a), b, d.reshape(1, -1), scale_d, stored_k)
         return out.reshape(d.shape)
 
     def plan(self, operation: Operation) -> Any:
@@ -138,7 +138,11 @@ class Issue:
         (m, n, k), fragments, last = self.instruction.shape, self.instruction.fragments, self.last
         if operation.packed or self.instruction.sparse:
             return None
-        a = self.a.words((m, k), negate=last.negate_a) if self.a else InWords(*fragments["a"].places, last.negate_a)
+        a = (
+            self.a.words((m, k), negate=last.negate_a)
+            if self.a
+            else InWords(*fragments["a"].bits_of_elements, last.negate_a)
+        )
         b = self.b.words((n, k), negate=last.negate_b)
         return plan_in_words(operation, a, b, fragments["d"], fragments["d"])
 
@@ -226,7 +230,7 @@ def multiply(
     b: Array,
     d: Array,
     scale_d: Array,
-    places: Array | None,
+    stored_k: Array | None,
 ) -> Array:
     """Flat registers of the new D, from patterns of A, of B (warpgroups, k, n), and flat registers of D."""
     fragment, (m, n, _) = instruction.fragments["d"], instruction.shape
@@ -241,7 +245,7 @@ def multiply(
         b = b ^ b.dtype.type(instruction.types["b"].sign_bit)
 
     # COMPUTE: by the arithmetic row; each row of a sparse A selects the rows of B that multiply its stored elements
-    out = compute(operation, a, b, c, places)
+    out = compute(operation, a, b, c, stored_k)
 
     # WRITE: by layout
     return fragment.write(out.reshape(-1, m * n))

@@ -19,8 +19,8 @@ from tcemu.errors import LayoutError, listing, whole
 from tcemu.layouts.canonical import SWIZZLES, Canonical, Element, Major, element_bits
 from tcemu.layouts.descriptor import OFFSETS, RESERVED, Descriptor, as_bits, tile_addresses
 from tcemu.layouts.fitting import Fit, fit, in_rows
-from tcemu.layouts.places import MOST, Places
-from tcemu.layouts.tiles import shared_place
+from tcemu.layouts.tile_addresses import MOST, TileAddresses
+from tcemu.layouts.tiles import same_address
 
 Array = npt.NDArray[Any]
 
@@ -87,7 +87,7 @@ def diagnose(
     k: int,
     major: Major = "K",
     *,
-    tile: Descriptor | Places | None = None,
+    tile: Descriptor | TileAddresses | None = None,
     start: int | None = None,
     swizzle: int | None = None,
     shared: int = LARGEST,
@@ -314,7 +314,7 @@ def _base_offset(question: _Question, descriptor: Descriptor, past: int) -> int 
 
 
 def _exchanged(question: _Question, descriptor: Descriptor) -> Iterator[Fault]:
-    if question.fits(descriptor) or not (question.tile or shared_place(question.addresses(descriptor))):
+    if question.fits(descriptor) or not (question.tile or same_address(question.addresses(descriptor))):
         return  # the tile is not known: it may have gaps
     swapped = replace(descriptor, lbo=descriptor.sbo, sbo=descriptor.lbo)
     if not question.fits(swapped):
@@ -348,7 +348,7 @@ def _elsewhere(question: _Question, descriptor: Descriptor) -> Iterator[Fault]:
             replace(descriptor, lbo=question.tile.lbo, sbo=question.tile.sbo),
         )
         return
-    pair = shared_place(addresses)
+    pair = same_address(addresses)
     rows = in_rows(descriptor, question.layout, question.mn, question.k)
     if rows and not pair:
         packed = question.candidates[0]

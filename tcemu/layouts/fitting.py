@@ -26,8 +26,8 @@ from tcemu.arguments import explained
 from tcemu.errors import LayoutError
 from tcemu.layouts.canonical import SWIZZLES, Canonical, Element, Major, element_bits
 from tcemu.layouts.descriptor import Descriptor, tile_addresses
-from tcemu.layouts.places import Places, places
 from tcemu.layouts.swizzle import swizzled
+from tcemu.layouts.tile_addresses import TileAddresses, addresses_of
 
 Array = npt.NDArray[Any]
 #: CuTe's swizzles of 16-byte units, the fewest bits first, and those of the hardware (shift 3) before others.
@@ -124,7 +124,7 @@ class Fit:
 
 @explained
 def fit(
-    tile: Places,
+    tile: TileAddresses,
     element: Element,
     mn: int | None = None,
     k: int | None = None,
@@ -152,7 +152,7 @@ def fit(
     128
     """
     bits = element_bits(element)
-    where = places(tile, bits, mn, k, start)
+    where = addresses_of(tile, bits, mn, k, start)
     results = [_try(where, Canonical(bits, each, size)) for each in _majors(bits, major) for size in _sizes(swizzle)]
     ways = tuple(each for each in results if isinstance(each, Way))
     reasons = sorted(

@@ -23,7 +23,7 @@ class _Table(NamedTuple):
     """Where each element of the matrix is, in C order: the register of the warp and the first bit in it."""
 
     source: Array
-    place: Array
+    bit: Array
     mask: np.unsignedinteger[Any]
     storage: np.dtype[Any]
 
@@ -155,13 +155,13 @@ class Fragment:
         self._check_flat(registers, self.lanes * self.registers, "registers")
         table = self._word_table if words else self._table
         if some is not None:
-            table = table._replace(source=table.source[some], place=table.place[some])
+            table = table._replace(source=table.source[some], bit=table.bit[some])
         if backend_of_move(registers.size) != "numba":
-            return (registers[:, table.source] >> table.place & table.mask).astype(table.storage)
+            return (registers[:, table.source] >> table.bit & table.mask).astype(table.storage)
         from tcemu.kernels.host.memory import read
 
         elements = np.empty((len(registers), table.source.size), table.storage)
-        read(registers, table.source, table.place, table.mask, elements)
+        read(registers, table.source, table.bit, table.mask, elements)
         return elements
 
     def write(self, patterns: Array) -> Array:
@@ -206,14 +206,14 @@ class Fragment:
         return _Table(first.astype(np.int32), np.zeros(first.size, dtype), dtype.type(-1 % (1 << 32)), dtype)
 
     @property
-    def places(self) -> tuple[Array, Array]:
+    def bits_of_elements(self) -> tuple[Array, Array]:
         """Where each element of the matrix is, in C order: its register, of all lanes, and its first bit there."""
-        return self._table.source, self._table.place
+        return self._table.source, self._table.bit
 
     @property
-    def word_places(self) -> tuple[Array, Array]:
+    def words_of_bits(self) -> tuple[Array, Array]:
         """The same for 32 bits of b1 at a time: the register of each word, and 0."""
-        return self._word_table.source, self._word_table.place
+        return self._word_table.source, self._word_table.bit
 
     @cached_property
     def _hash(self) -> int:

@@ -133,7 +133,7 @@ class Layout:
         return first
 
     @cached_property
-    def _places(self) -> npt.NDArray[np.intp]:
+    def _holders(self) -> npt.NDArray[np.intp]:
         """An array (elements, copies): lane * slots + slot of every holder of each element, in ascending order."""
         return np.argsort(self.gather, axis=None, kind="stable").reshape(-1, self.copies)
 
@@ -153,7 +153,7 @@ class Layout:
         inside = len(position) == len(self.shape) and all(0 <= p < s for p, s in zip(position, self.shape, strict=True))
         if not inside:
             raise LayoutError(f"position {position}: {self} describes a matrix of shape {self.shape}, counted from 0")
-        places = self._places[int(np.ravel_multi_index(position, self.shape))]
+        places = self._holders[int(np.ravel_multi_index(position, self.shape))]
         return [divmod(place, self.slots) for place in places.tolist()]
 
     # ------------------------------------------------------------------------------------------ as a value

@@ -53,15 +53,15 @@ class Map:
         """Rows and columns of the matrix."""
         return _size(self.rows), _size(self.columns)
 
-    def places(self) -> tuple[Array, Array, Array]:
+    def cells(self) -> tuple[Array, Array, Array]:
         """Lane, column and bit of each element's first copy, each (rows, columns).
 
         >>> from tcemu.layouts.tcgen05 import data_path
-        >>> lanes, columns, _ = data_path("F", 64, 8).places()
+        >>> lanes, columns, _ = data_path("F", 64, 8).cells()
         >>> int(lanes[17, 3]), int(columns[17, 3])
         (33, 3)
         """
-        return _places(self)
+        return _cells(self)
 
 
 def _size(digits: tuple[Digit, ...]) -> int:
@@ -72,7 +72,7 @@ def _size(digits: tuple[Digit, ...]) -> int:
 
 
 @lru_cache(maxsize=256)
-def _places(positions: Map) -> tuple[Array, Array, Array]:
+def _cells(positions: Map) -> tuple[Array, Array, Array]:
     parts = []
     for worth in ("lanes", "columns", "bits"):
         sides = []
@@ -224,5 +224,5 @@ def copied(shape: str, multicast: str = "") -> Copied:
     rows = int(count)
     # the four rows of 4x256b go to one lane of each quarter
     digits, copies = ((Digit(4, 32),), (0,)) if rows == 4 else _MULTICASTS[multicast]
-    lanes = Map("copy", digits, (Digit(1),)).places()[0][:, 0].tolist()
+    lanes = Map("copy", digits, (Digit(1),)).cells()[0][:, 0].tolist()
     return Copied(rows, int(bits) // 8, tuple(tuple(lane + again for again in copies) for lane in lanes))

@@ -50,7 +50,7 @@ def copy_tile(
     described = Descriptor.decode(as_bits(descriptor))
     layout = described.layout(bits, major)
     mn, k = patterns.shape[-2:]
-    where = _places(described, layout, mn, k, shared.shape[-1])
+    where = _addresses(described, layout, mn, k, shared.shape[-1])
     _check_distinct(where, described, layout)
     lines = _as_bytes(patterns, bits)
     target = where[..., None] + np.arange(layout.size, dtype=np.int64)
@@ -84,7 +84,7 @@ def read_tile(
     mn, k = _two_sizes(shape)
     described = Descriptor.decode(as_bits(descriptor))
     layout = described.layout(bits, major)
-    where = _places(described, layout, mn, k, shared.shape[-1])
+    where = _addresses(described, layout, mn, k, shared.shape[-1])
     target = where[..., None] + np.arange(layout.size, dtype=np.int64)
     lines = np.ascontiguousarray(shared[..., target.reshape(mn, -1)])
     if bits < 8:
@@ -137,7 +137,7 @@ def _check_shared(shared: object, *, writing: bool) -> None:
         raise OperandError("the array given as shared memory is read-only, so nothing can be written to it")
 
 
-def _places(descriptor: Descriptor, layout: Canonical, mn: int, k: int, limit: int) -> Array:
+def _addresses(descriptor: Descriptor, layout: Canonical, mn: int, k: int, limit: int) -> Array:
     """Addresses (mn, k), or (mn, k * bits / 8) if several elements share a byte; all are inside `limit` bytes."""
     per = max(8 // layout.bits, 1)
     if k % per:
@@ -156,7 +156,7 @@ def _places(descriptor: Descriptor, layout: Canonical, mn: int, k: int, limit: i
 
 
 def _check_distinct(where: Array, descriptor: Descriptor, layout: Canonical) -> None:
-    pair = shared_place(where)
+    pair = same_address(where)
     if pair is None:
         return
     per = max(8 // layout.bits, 1)
@@ -174,7 +174,7 @@ def _check_distinct(where: Array, descriptor: Descriptor, layout: Canonical) -> 
     )
 
 
-def shared_place(where: Array) -> tuple[tuple[int, int], tuple[int, int]] | None:
+def same_address(where: Array) -> tuple[tuple[int, int], tuple[int, int]] | None:
     """The first two positions with the same address in an array (mn, k) of addresses; None if all differ."""
     flat = where.ravel()
     order = np.argsort(flat, kind="stable")

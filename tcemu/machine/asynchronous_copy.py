@@ -24,7 +24,7 @@ from tcemu.machine.events import (
     GroupKind,
 )
 from tcemu.machine.masks import LANES
-from tcemu.machine.mbarrier_operations import places_of
+from tcemu.machine.mbarrier_operations import mbarriers_of
 from tcemu.machine.mbarriers import Mbarriers
 from tcemu.machine.pending import Groups, Task, youngest_of
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 #: What a copy reads or writes: the space, the addresses (n,) and the number of bytes at each.
-Side = tuple[Space, Array, int]
+Region = tuple[Space, Array, int]
 _BYTE = np.dtype(np.uint8)
 
 # ---------------------------------------------------------------------------------------------------- cp.async
@@ -73,7 +73,7 @@ def cp_async(instruction: Instruction) -> Act:
         reads, read = _source(core, by, instruction, start, size, taken)
         groups = core.copies["cp.async"]
         lanes, whole, shared = core.own(LANES), size * len(to), core.block.shared
-        writes: Side = ("shared", to, size)
+        writes: Region = ("shared", to, size)
         copy = Copy("cp.async", instruction, by, reads, writes, whole, groups.next, lanes=lanes, src_size=taken)
         begin(core, copy, lambda: shared.write(place, read()), groups)
 
@@ -82,7 +82,7 @@ def cp_async(instruction: Instruction) -> Act:
 
 def _source(
     core: Core, by: By, instruction: Instruction, start: Array, size: int, sizes: Array | None
-) -> tuple[Side, Callable[[], Array]]:
+) -> tuple[Region, Callable[[], Array]]:
     """What a cp.async reads from `start` (n,) on, of which `sizes` (n,) bytes count, and a function that reads it."""
     if sizes is None or bool((sizes >= size).all()):
         units = _find(core, by, instruction, "global", start, size)
@@ -186,7 +186,7 @@ def mbarrier_arrive(instruction: Instruction) -> Act:
         if by is None:
             return
         before = core.copies["cp.async"].under_way
-        for mbarriers, place, mask in places_of(core, by, instruction, address):
+        for mbarriers, place, mask in mbarriers_of(core, by, instruction, address):
             count = mask.bit_count()
             phase = mbarriers.expect_more(core, by, instruction, place, 0 if noinc else count)
             core.tell(CopiesArrive, by, place, phase)

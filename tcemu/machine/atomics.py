@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tcemu.instructions import Instruction
 from tcemu.instructions.elements import Elements, elements_of, space_of
 from tcemu.instructions.facts import Space
-from tcemu.machine.data_movement import Where, access, answer, loaded, patterns_of, places, strength
+from tcemu.machine.data_movement import Where, access, answer, loaded, memories, patterns_of, strength
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import By, Order
 from tcemu.machine.memory import apart
@@ -52,7 +52,7 @@ def atomic(instruction: Instruction) -> Act:
         where = core.integers(instruction, "address", addresses)
         operands = [patterns(core, _narrowed(core, each, moved)) for each in values]
         olds: list[tuple[Where, Array]] = []
-        for each in places(core, by, instruction, state, where):
+        for each in memories(core, by, instruction, state, where):
             units = access(core, by, instruction, each, False, size, _READS.get(order, "relaxed"))
             if core.watched:
                 access(core, by, instruction, each, True, size, _WRITES.get(order, "relaxed"))

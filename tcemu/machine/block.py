@@ -70,14 +70,14 @@ class Shape:
 
 @dataclass(eq=False)
 class Block:
-    """A thread block in flight, with its rank in its cluster and its place there."""
+    """A thread block in flight, with its %cluster_ctarank and %cluster_ctaid."""
 
     grid: Grid
     number: int
     index: Index3
     cluster: Cluster
     rank: int
-    place: Index3
+    cluster_ctaid: Index3
     #: warps that have exited, in that order
     exited: list[int] = field(default_factory=list)
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tcemu.errors import AddressError, OperandError, briefly
 from tcemu.instructions import Instruction
 from tcemu.instructions.facts import Space
-from tcemu.machine.asynchronous_copy import Side, begin, check
+from tcemu.machine.asynchronous_copy import Region, begin, check
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import By, Copy, CopyIssued, CopyLanded
 from tcemu.machine.im2col import Im2colMap
@@ -21,7 +21,7 @@ from tcemu.machine.pending import Task
 from tcemu.machine.reductions import Combine, box_reduction, step_of
 from tcemu.machine.tensor_map import TensorMap
 from tcemu.machine.tensor_map_operations import described
-from tcemu.machine.tensor_map_places import Places
+from tcemu.machine.tensor_map_pieces import Pieces
 
 if TYPE_CHECKING:
     from tcemu.machine.block import Block
@@ -130,9 +130,9 @@ def tensor_load(instruction: Instruction) -> Act:
         operands = {"destination": destination, "mbarrier": mbarrier}
         for to, barrier in each_lane(core, instruction, operands):
             for here in _ends(core, by, instruction, to, barrier, cta_mask):
-                places, reads, writes = _box(core, by, instruction, tensor_map, coordinates, here.to, offsets=offsets)
+                pieces, reads, writes = _box(core, by, instruction, tensor_map, coordinates, here.to, offsets=offsets)
                 far, near = core.block.grid.memory.bytes, here.block.shared.bytes
-                move = partial(tensor_map.load_at, places, far, near)
+                move = partial(tensor_map.load_at, pieces, far, near)
                 box = tensor_map, coordinates
                 _load(core, by, instruction, here, reads, writes, move, tensor_map.bytes, box)
 
@@ -166,9 +166,9 @@ def _box_into_global(instruction: Instruction, combine_of: Callable[[str], Combi
             return
         combine = combine_of(tensor_map.element)
         for (start,) in each_lane(core, instruction, {"source": source}):
-            places, writes, reads = _box(core, by, instruction, tensor_map, coordinates, start, storing=True)
+            pieces, writes, reads = _box(core, by, instruction, tensor_map, coordinates, start, storing=True)
             far, near = core.block.grid.memory.bytes, core.block.shared.bytes
-            store = partial(tensor_map.store_at, places, far, near, combine)
+            store = partial(tensor_map.store_at, pieces, far, near, combine)
             _store(core, by, instruction, reads, writes, tensor_map.bytes, store, (tensor_map, coordinates))
 
     return act
@@ -184,7 +184,7 @@ def prefetch_tensor(instruction: Instruction) -> Act:
         if by is None:
             return
         try:
-            tensor_map.places(coordinates, offsets=more[0] if windows else ())
+            tensor_map.pieces(coordinates, offsets=more[0] if windows else ())
         except AddressError as error:
             core.fault(by, instruction, "global", error)
 
@@ -198,7 +198,7 @@ def each_lane(core: Core, instruction: Instruction, operands: dict[str, npt.Arra
 
 
 class End(NamedTuple):
-    """One destination of a copy: a block of the cluster, and the places in its shared memory."""
+    """One destination of a copy: a block of the cluster, and the addresses in its shared memory."""
 
     block: Block
     to: int
@@ -255,8 +255,8 @@ def _load(
     by: By,
     instruction: Instruction,
     here: End,
-    reads: Side,
-    writes: Side,
+    reads: Region,
+    writes: Region,
     move: Callable[[], None],
     count: int,
     box: Box = _NO_BOX,
@@ -292,8 +292,8 @@ def _store(
     core: Core,
     by: By,
     instruction: Instruction,
-    reads: Side,
-    writes: Side,
+    reads: Region,
+    writes: Region,
     count: int,
     move: Callable[[], None],
     box: Box = _NO_BOX,
@@ -347,7 +347,7 @@ def _check_map(instruction: Instruction, tensor_map: TensorMap) -> None:
         )
 
 
-def _units(space: Space, address: int, count: int) -> Side:
+def _units(space: Space, address: int, count: int) -> Region:
     return space, np.arange(address, address + count, UNIT, dtype=np.int64), UNIT
 
 
@@ -378,15 +378,15 @@ def _box(
     *,
     storing: bool = False,
     offsets: Sequence[int] = (),
-) -> tuple[Places, Side, Side]:
-    """The places of a box, and what it accesses in global and in shared memory, both checked."""
+) -> tuple[Pieces, Region, Region]:
+    """The pieces of a box, and what it accesses in global and in shared memory, both checked."""
     try:
-        places = tensor_map.places(coordinates, address, storing=storing, offsets=offsets)
-        far, near = places.copied, places.stored if storing else places.shared_addresses
-        core.block.shared.check(instruction, near, places.size, 1)
+        pieces = tensor_map.pieces(coordinates, address, storing=storing, offsets=offsets)
+        far, near = pieces.copied, pieces.stored if storing else pieces.shared_addresses
+        core.block.shared.check(instruction, near, pieces.size, 1)
         # the last unit of a store may extend past the array into the gap after it
-        own = places if places.whole or not storing else tensor_map.places(coordinates, address)
+        own = pieces if pieces.whole or not storing else tensor_map.pieces(coordinates, address)
         core.block.grid.memory.check(instruction, own.copied, own.size, 1)
     except AddressError as error:
         core.fault(by, instruction, error.space or "shared", error)
-    return places, ("global", far, places.size), ("shared", near, places.size)
+    return pieces, ("global", far, pieces.size), ("shared", near, pieces.size)

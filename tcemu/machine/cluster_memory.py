@@ -12,9 +12,9 @@ from tcemu.errors import AddressError, counted
 from tcemu.instructions import Instruction
 from tcemu.instructions.elements import elements_of, space_of
 from tcemu.machine.addresses import BLOCK, SHARED, generic, mapped, rank_of, window_of
-from tcemu.machine.asynchronous_copy import Side
+from tcemu.machine.asynchronous_copy import Region
 from tcemu.machine.bulk_copy import begin_counted
-from tcemu.machine.data_movement import Where, patterns_of, places
+from tcemu.machine.data_movement import Where, memories, patterns_of
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import By, Copy
 from tcemu.machine.masks import LANES
@@ -106,7 +106,7 @@ def store(instruction: Instruction) -> Act:
         data = patterns(core, values).view(np.uint8)
         where = core.integers(instruction, "address", addresses)
         counters = core.integers(instruction, "mbarrier", mbarrier)
-        for end in places(core, by, instruction, space_of(instruction), where):
+        for end in memories(core, by, instruction, space_of(instruction), where):
             if end.space != "shared":
                 message = f"{instruction}: a generic address in {end.space} memory; it must lie in shared memory"
                 core.fault(
@@ -144,8 +144,8 @@ def _begin(
     except AddressError as error:
         core.fault(by, instruction, "shared", error)
     phase = end.block.mbarriers.expect_more(core, by, instruction, place, 0)
-    nothing: Side = ("shared", np.zeros(0, np.int64), 1)
-    writes: Side = ("shared", end.addresses, size)
+    nothing: Region = ("shared", np.zeros(0, np.int64), 1)
+    writes: Region = ("shared", end.addresses, size)
     copy = Copy(
         "st.async",
         instruction,

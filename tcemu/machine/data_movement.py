@@ -56,7 +56,7 @@ _ALL = lanes_of(FULL)
 _where = tuple.__new__
 
 
-def places(core: Core, by: By, instruction: Instruction, state: StateSpace, addresses: Array) -> list[Where]:
+def memories(core: Core, by: By, instruction: Instruction, state: StateSpace, addresses: Array) -> list[Where]:
     """The memories that the active lanes address, one entry for each; `state` is the space of the instruction."""
     active, block = lanes_of(core.bits), core.block
     if state == "generic" and all_global(addresses):
@@ -151,10 +151,10 @@ def ld(instruction: Instruction) -> Act:
                 core.grid.tell(Accessed, by, instruction, state, False, where, size, extent, LANES, False, order)
             data = memory.read(units, size, kind)
             if core.grid.scheduler.polls(core.strand, (named, data.tobytes(), memory), strong):
-                _poll(core, by, places(core, by, instruction, state, where)[0])
+                _poll(core, by, memories(core, by, instruction, state, where)[0])
             return core.made(data if whole else data.astype(register), FULL)
         loads: list[tuple[Where, Array]] = []
-        for each in places(core, by, instruction, state, where):
+        for each in memories(core, by, instruction, state, where):
             numbers = access(core, by, instruction, each, False, size, order)
             data = each.memory.read(numbers, size, kind)
             loaded(core, by, each, data, strong)
@@ -230,7 +230,7 @@ def st(instruction: Instruction) -> Act:
                 core.grid.tell(Accessed, by, instruction, state, True, *details)
             memory.write(units, written)
             return
-        for each in places(core, by, instruction, state, where):
+        for each in memories(core, by, instruction, state, where):
             data = each.of(written)
             each.memory.write(access(core, by, instruction, each, True, size, order, data), data)
 

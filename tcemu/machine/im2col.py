@@ -135,7 +135,7 @@ class Im2colMap(TensorMap):
     # ------------------------------------------------------------------------------------------ copies
 
     def pixels(self, coordinates: Sequence[int], offsets: Sequence[int] = ()) -> list[tuple[int, ...]]:
-        """The pixels of a copy, in order: their coordinates without the channels. Raises as `places` does."""
+        """The pixels of a copy, in order: their coordinates without the channels. Raises as `pieces` does."""
         return self._taken(self._start(coordinates, storing=False), self._offsets(offsets))
 
     def _taken(self, start: Sequence[int], offsets: Sequence[int]) -> list[tuple[int, ...]]:

@@ -295,7 +295,7 @@ def _body(kernel: Kernel, core: Core, args: Sequence[Any]) -> Callable[[], None]
 
 
 def partings(
-    places: Sequence[int],
+    pointers: Sequence[int],
     policies: Sequence[str],
     contents: Sequence[Sequence[Array]],
     cause: str = "policy",
@@ -306,15 +306,17 @@ def partings(
     A kernel of a front end may have an attribute `scratch`: arrays that nobody reads behind the launch.
     """
     partings, scratch = list[Parting](), getattr(kernel, "scratch", ())
-    for place, *versions in zip(places, *contents, strict=True):
-        if place in scratch:
+    for pointer, *versions in zip(pointers, *contents, strict=True):
+        if pointer in scratch:
             continue
         for policy, other in zip(policies[1:], versions[1:], strict=True):
             differ = _bits(versions[0]) != _bits(other)
             if differ.any():
                 index = tuple(int(i) for i in np.argwhere(differ.reshape(*other.shape, -1).any(axis=-1))[0])
                 values = versions[0][index], other[index]
-                partings.append(Parting(place, index, (policies[0], policy), values, cause, buffer_name(kernel, place)))
+                partings.append(
+                    Parting(pointer, index, (policies[0], policy), values, cause, buffer_name(kernel, pointer))
+                )
                 break
     return partings
 

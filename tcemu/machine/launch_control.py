@@ -16,7 +16,7 @@ from tcemu.errors import AddressError, OperandError
 from tcemu.instructions import Instruction
 from tcemu.instructions.elements import space_of
 from tcemu.machine.addresses import BLOCK, SHARED, window_of
-from tcemu.machine.asynchronous_copy import Side, check
+from tcemu.machine.asynchronous_copy import Region, check
 from tcemu.machine.bulk_copy import UNIT, begin_counted, each_lane
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import By, CancelAsked, CancelQueried, Copy
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 #: The last word of a response: a cluster was cancelled, and none was.
 CANCELLED, FAILED = 0x0C1C0001, 0x0C1C0000
-_NOTHING: Side = ("global", np.zeros(0, np.int64), UNIT)
+_NOTHING: Region = ("global", np.zeros(0, np.int64), UNIT)
 
 
 def response_of(first: Index3 | None) -> Array:
@@ -58,7 +58,7 @@ def try_cancel(instruction: Instruction) -> Act:
             blocks = core.block.cluster.blocks if everywhere else [core.block]
             for number, block in enumerate(blocks):
                 phase = block.mbarriers.expect_more(core, by, instruction, barrier, 0)
-                writes: Side = ("shared", np.array([to], np.int64), UNIT)
+                writes: Region = ("shared", np.array([to], np.int64), UNIT)
                 copy = Copy("bulk", instruction, by, _NOTHING, writes, UNIT, mbarrier=barrier, phase=phase)
                 copy.number, copy.owner = number, core.owner(block)
                 begin_counted(core, copy, block, partial(_write, block, to, data))

@@ -129,7 +129,7 @@ class _Tile:
         self.instruction, self.rule, self.state = instruction, rule_of(instruction), space_of(instruction)
         self.element, self._by_rows = fragment.container.storage.itemsize, instruction.words["layout"] == "row"
         self._order = order
-        self._lanes, self._places = lanes_of_rows(self.rule.lines), lru_cache(maxsize=64)(self._places_with)
+        self._lanes, self._positions = lanes_of_rows(self.rule.lines), lru_cache(maxsize=64)(self._positions_with)
 
     def find(self, core: Core, pointer: Any, stride: Any) -> tuple[Bytes, Array, tuple[Any, ...]] | None:
         """The memory, where each element of the matrix is in it, and what an event says; None if others must check."""
@@ -145,9 +145,9 @@ class _Tile:
         if core.watched:
             lines = np.arange(at, at + step * rule.lines, step, dtype=np.int64)
             details = lines, rule.bytes, extent, self._lanes, True
-        return memory, self._places(stride) + at // self.element, (space, details)
+        return memory, self._positions(stride) + at // self.element, (space, details)
 
-    def _places_with(self, stride: int) -> Array:
+    def _positions_with(self, stride: int) -> Array:
         """Where each element is, in elements after the first."""
         lines, elements = (np.arange(count, dtype=np.int64) for count in (self.rule.lines, self.rule.length))
         numbers = lines[:, None] * stride + elements

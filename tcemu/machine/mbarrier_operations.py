@@ -38,7 +38,7 @@ def init(instruction: Instruction) -> Act:
         if by is None:
             return
         counts = count if np.ndim(core.values(count)) == 0 else core.integers(instruction, "count", count).tolist()
-        for mbarriers, place, mask in places_of(core, by, instruction, address):
+        for mbarriers, place, mask in mbarriers_of(core, by, instruction, address):
             each: Any = counts[mask.bit_length() - 1] if isinstance(counts, list) else counts
             mbarriers.initialise(core, _part(by, mask), instruction, place, each)
 
@@ -52,7 +52,7 @@ def inval(instruction: Instruction) -> Act:
     def act(core: Core, address: npt.ArrayLike) -> None:
         by = core.begin(instruction)
         if by is not None:
-            for mbarriers, place, mask in places_of(core, by, instruction, address):
+            for mbarriers, place, mask in mbarriers_of(core, by, instruction, address):
                 mbarriers.invalidate(core, _part(by, mask), instruction, place)
 
     return act
@@ -102,7 +102,7 @@ def complete_tx(instruction: Instruction) -> Act:
         if by is None:
             return
         counts = core.integers(instruction, "tx_count", tx_count)
-        for mbarriers, place, mask in places_of(core, by, instruction, address):
+        for mbarriers, place, mask in mbarriers_of(core, by, instruction, address):
             total = _total(counts, mask)
             mbarriers.complete_tx(core, _part(by, mask), instruction, place, total, copied=False)
 
@@ -154,7 +154,9 @@ def count_pending(instruction: Instruction) -> Act:
     return act
 
 
-def places_of(core: Core, by: By, instruction: Instruction, address: npt.ArrayLike) -> list[tuple[Mbarriers, int, int]]:
+def mbarriers_of(
+    core: Core, by: By, instruction: Instruction, address: npt.ArrayLike
+) -> list[tuple[Mbarriers, int, int]]:
     """(mbarriers of a block, address there, mask of the active lanes that give it)."""
     state, own = space_of(instruction), core.block
     places = core.distinct(instruction, "mbarrier", address)
@@ -203,7 +205,7 @@ def _arrivals(
     if by is None:
         return 0
     states = []
-    for mbarriers, place, mask in places_of(core, by, instruction, address):
+    for mbarriers, place, mask in mbarriers_of(core, by, instruction, address):
         part, arrivals, size = _part(by, mask), _total(counts, mask), _total(sizes, mask)
         state = mbarriers.arrive(core, part, instruction, place, arrivals, size, drop=drop, complete=complete)
         states.append((state, mask))
@@ -236,7 +238,7 @@ def _phases(
     core: Core, by: By, instruction: Instruction, address: npt.ArrayLike, phase: Any, by_state: bool
 ) -> list[tuple[int, int, int]]:
     """(place, parity, mask of lanes) for each phase that active lanes ask about."""
-    places = places_of(core, by, instruction, address)
+    places = mbarriers_of(core, by, instruction, address)
     if type(phase) is int and not by_state:
         parity = _parity(instruction, phase)
         return [(place, parity, mask) for _, place, mask in places]

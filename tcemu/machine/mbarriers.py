@@ -42,46 +42,46 @@ class Mbarriers:
         #: what was last written at each address: the 64 bits, and the object that they stand for
         self._written: dict[int, tuple[int, Mbarrier]] = {}
 
-    def find(self, core: Core, by: By, instruction: Instruction, place: int) -> Mbarrier:
-        """The object at `place`. Ends the launch if there is no mbarrier there."""
-        before, held = self._written.get(place, _NOTHING)
-        if held is not None and self._words.item(place // BYTES) == before:
+    def find(self, core: Core, by: By, instruction: Instruction, address: int) -> Mbarrier:
+        """The object at `address`. Ends the launch if there is no mbarrier there."""
+        before, held = self._written.get(address, _NOTHING)
+        if held is not None and self._words.item(address // BYTES) == before:
             return held
-        self._check_place(core, by, instruction, place)
+        self._check_address(core, by, instruction, address)
         try:
-            return self._at(place)
+            return self._at(address)
         except OperandError as error:
-            self._misused(core, by, instruction, place, "operands", error)
+            self._misused(core, by, instruction, address, "operands", error)
 
-    def _at(self, place: int) -> Mbarrier:
-        """The object whose 64 bits lie at `place`. Raises OperandError if there is none."""
-        bits, (before, held) = self._words.item(place // BYTES), self._written.get(place, _NOTHING)
+    def _at(self, address: int) -> Mbarrier:
+        """The object whose 64 bits lie at `address`. Raises OperandError if there is none."""
+        bits, (before, held) = self._words.item(address // BYTES), self._written.get(address, _NOTHING)
         return held if held is not None and bits == before else Mbarrier.decode(bits, held.phase if held else 0)
 
-    def put(self, place: int, held: Mbarrier) -> None:
+    def put(self, address: int, held: Mbarrier) -> None:
         """Write the object back."""
         bits = held.encode()
-        self._words[place // BYTES] = bits
-        self._written[place] = bits, held
+        self._words[address // BYTES] = bits
+        self._written[address] = bits, held
 
-    def initialise(self, core: Core, by: By, instruction: Instruction, place: int, count: int) -> None:
-        """mbarrier.init at `place`."""
-        self._check_place(core, by, instruction, place)
-        self.put(place, Mbarrier(count))
-        core.tell(MbarrierInitialised, by, place, count)
+    def initialise(self, core: Core, by: By, instruction: Instruction, address: int, count: int) -> None:
+        """mbarrier.init at `address`."""
+        self._check_address(core, by, instruction, address)
+        self.put(address, Mbarrier(count))
+        core.tell(MbarrierInitialised, by, address, count)
 
-    def invalidate(self, core: Core, by: By, instruction: Instruction, place: int) -> None:
-        """mbarrier.inval at `place`."""
-        self.find(core, by, instruction, place)
-        self.block.shared.bytes[place : place + BYTES] = 0
-        core.tell(MbarrierInvalidated, by, place)
+    def invalidate(self, core: Core, by: By, instruction: Instruction, address: int) -> None:
+        """mbarrier.inval at `address`."""
+        self.find(core, by, instruction, address)
+        self.block.shared.bytes[address : address + BYTES] = 0
+        core.tell(MbarrierInvalidated, by, address)
 
     def arrive(
         self,
         core: Core,
         by: By,
         instruction: Instruction,
-        place: int,
+        address: int,
         count: int,
         transaction: int = 0,
         *,
@@ -94,70 +94,70 @@ class Mbarriers:
         With `drop`, later phases expect that many fewer; without `complete`, the arrivals must not complete the phase.
         `order` stands for that of the instruction.
         """
-        held = self.find(core, by, instruction, place)
+        held = self.find(core, by, instruction, address)
         phase = held.phase
-        state: int = self._words.item(place // BYTES)
+        state: int = self._words.item(address // BYTES)
         if transaction:
             held.expect_tx(transaction)
         if count:
             try:
                 (held.drop if drop else held.arrive)(count, complete=complete)
             except OperandError as error:
-                self._misused(core, by, instruction, place, "arrivals", error)
-        self.put(place, held)
+                self._misused(core, by, instruction, address, "arrivals", error)
+        self.put(address, held)
         if core.grid.observers:
             order = order or _order(instruction) or "release"
             owner, scope = core.owner(self.block), instruction.words.get("scope", "")
-            core.tell(MbarrierArrived, by, place, phase, count, transaction, order, owner, scope)
+            core.tell(MbarrierArrived, by, address, phase, count, transaction, order, owner, scope)
         if held.phase > phase:
-            core.tell(MbarrierCompleted, self.block.number, place, phase)
+            core.tell(MbarrierCompleted, self.block.number, address, phase)
         return state
 
     def complete_tx(
-        self, core: Core, by: By, instruction: Instruction, place: int, count: int, *, copied: bool = True
+        self, core: Core, by: By, instruction: Instruction, address: int, count: int, *, copied: bool = True
     ) -> None:
         """A copy of `count` bytes has landed, or a thread says so. Ends the launch if the tx-count overflows."""
-        held = self.find(core, by, instruction, place)
+        held = self.find(core, by, instruction, address)
         phase = held.phase
         try:
             held.complete_tx(count)
         except OperandError as error:
-            message = f"{instruction} completes {count} bytes on the mbarrier at {place}: {error}"
-            self._misused(core, by, instruction, place, "bytes", OperandError(message))
-        self.put(place, held)
+            message = f"{instruction} completes {count} bytes on the mbarrier at {address}: {error}"
+            self._misused(core, by, instruction, address, "bytes", OperandError(message))
+        self.put(address, held)
         if not copied and core.watched:
             scope = instruction.words.get("scope", "")
-            core.tell(MbarrierArrived, by, place, phase, 0, -count, "relaxed", core.owner(self.block), scope)
+            core.tell(MbarrierArrived, by, address, phase, 0, -count, "relaxed", core.owner(self.block), scope)
         if held.phase > phase:
-            core.tell(MbarrierCompleted, self.block.number, place, phase)
+            core.tell(MbarrierCompleted, self.block.number, address, phase)
 
-    def expect_more(self, core: Core, by: By, instruction: Instruction, place: int, count: int) -> int:
+    def expect_more(self, core: Core, by: By, instruction: Instruction, address: int, count: int) -> int:
         """Make the phase wait for `count` more arrivals; return its number."""
-        held = self.find(core, by, instruction, place)
+        held = self.find(core, by, instruction, address)
         if count:
             held.add_pending(count)
-            self.put(place, held)
+            self.put(address, held)
         return held.phase
 
-    def seen(self, core: Core, by: By, instruction: Instruction, place: int, parity: int) -> None:
+    def seen(self, core: Core, by: By, instruction: Instruction, address: int, parity: int) -> None:
         """Report that a wait found the last complete phase with this parity; more may complete before the warp runs."""
-        phase = self.find(core, by, instruction, place).phase - 1
+        phase = self.find(core, by, instruction, address).phase - 1
         phase -= phase & 1 != parity
         if phase >= 0:
-            core.tell(MbarrierWaited, by, place, phase, _order(instruction))
+            core.tell(MbarrierWaited, by, address, phase, _order(instruction))
 
-    def describe(self, place: int) -> str:
+    def describe(self, address: int) -> str:
         """A description of what an mbarrier waits for, even if something has overwritten it."""
         try:
-            return f"the mbarrier at {place}, whose {self._at(place)}"
+            return f"the mbarrier at {address}, whose {self._at(address)}"
         except OperandError:
-            return f"the mbarrier at {place}, which something has overwritten"
+            return f"the mbarrier at {address}, which something has overwritten"
 
-    def _check_place(self, core: Core, by: By, instruction: Instruction, place: int) -> None:
-        if not place % BYTES and self.block.shared.holds(place, place + BYTES):
+    def _check_address(self, core: Core, by: By, instruction: Instruction, address: int) -> None:
+        if not address % BYTES and self.block.shared.holds(address, address + BYTES):
             return
         try:
-            self.block.shared.check(instruction, np.array([place], np.int64), BYTES, BYTES)
+            self.block.shared.check(instruction, np.array([address], np.int64), BYTES, BYTES)
         except AddressError as error:
             core.fault(by, instruction, "shared", error)
 
@@ -166,11 +166,11 @@ class Mbarriers:
         core: Core,
         by: By,
         instruction: Instruction,
-        place: int,
+        address: int,
         kind: Literal["operands", "arrivals", "bytes"],
         error: OperandError,
     ) -> NoReturn:
-        core.tell(Faulted, by, instruction, kind, "shared", str(error), place)
+        core.tell(Faulted, by, instruction, kind, "shared", str(error), address)
         self.block.grid.fail(MbarrierMisused(f"{error} ({by})"))
 
 

@@ -15,7 +15,7 @@ from tcemu.errors import UnknownName, did_you_mean
 from tcemu.instructions import FAMILIES
 from tcemu.machine.plain_names import WORDS, by_plain_name, plain
 
-_PLACES: dict[str, str] = {
+_INDICES: dict[str, str] = {
     "threadIdx": "warp.tid, arrays x, y and z (32,); warp.threads numbers the threads of the block",
     "blockIdx": "warp.ctaid, (x, y, z)",
     "blockDim": "warp.ntid, (x, y, z)",
@@ -155,7 +155,7 @@ def _reductions() -> dict[str, str]:
 
 #: By name: what to write.
 OTHERS: Mapping[str, str] = MappingProxyType(
-    _PLACES | _BARRIERS | _LANES | _CLUSTERS | _COPIES | _MATRICES | _OTHERS | _atomics() | _cached() | _reductions()
+    _INDICES | _BARRIERS | _LANES | _CLUSTERS | _COPIES | _MATRICES | _OTHERS | _atomics() | _cached() | _reductions()
 )
 #: The same, by names as people remember them: block_idx, atomic_add.
 _REMEMBERED = by_plain_name((name, instead) for name, instead in OTHERS.items())

@@ -90,7 +90,7 @@ class SpecialRegisters:
     @property
     def cluster_ctaid(self) -> Index3:
         """%cluster_ctaid: the position of the block in its cluster, (x, y, z)."""
-        return self.core.block.place
+        return self.core.block.cluster_ctaid
 
     @property
     def cluster_nctaid(self) -> Index3:

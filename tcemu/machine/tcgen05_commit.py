@@ -9,7 +9,7 @@ from tcemu.instructions import Instruction
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import By, Tcgen05Arrived, Tcgen05Commit, Tcgen05Committed, Tcgen05Fenced
 from tcemu.machine.masks import LANES
-from tcemu.machine.mbarrier_operations import places_of
+from tcemu.machine.mbarrier_operations import mbarriers_of
 from tcemu.machine.mbarriers import Mbarriers
 from tcemu.machine.pending import Task
 from tcemu.machine.tcgen05_operations import Operations
@@ -36,7 +36,7 @@ def commit(instruction: Instruction) -> Act:
         if by is None:
             return
         core.block.state(TensorMemory).grouped(core, by, instruction)
-        for mbarriers, place, mask in places_of(core, by, instruction, mbarrier):
+        for mbarriers, place, mask in mbarriers_of(core, by, instruction, mbarrier):
             targets = _targets(core, by, instruction, mbarriers, place, cta_mask)
             for lane in LANES.tolist():
                 if mask >> lane & 1:

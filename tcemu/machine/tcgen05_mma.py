@@ -224,7 +224,7 @@ class _Mma:
                 more["scale_a"] = self._scales("scale_a", memory)
                 more["scale_b"] = np.ascontiguousarray(self._scales("scale_b", memory).swapaxes(1, 2))
             if product.descriptor.sparse:
-                more["places"] = self._places(memory)
+                more["stored_k"] = self._stored_k(memory)
             a = a.astype(storage["a"], copy=False)[None]
             d = product.compute(a, right.astype(storage["b"], copy=False), held.astype(storage["d"])[None], **more)
             cells.write(memory, d[0].astype(np.uint32, copy=False), self.kept[number])
@@ -235,7 +235,7 @@ class _Mma:
         rows = self.product.descriptor.n if role == "scale_b" else len(self.cells["d"].numbers)
         return np.ascontiguousarray(scales[:rows])[None]
 
-    def _places(self, memory: TensorMemory) -> Array:
+    def _stored_k(self, memory: TensorMemory) -> Array:
         """The k of each stored element of a sparse A, (1, rows, stored)."""
         pattern = self.product.pattern
         codes = self.cells["sp_meta"].read(memory)
@@ -247,7 +247,7 @@ class _Mma:
             self.core.grid.fail(
                 OperandError(
                     f"{self.instruction}: the metadata of row {row}, chunk {chunk}, is {int(codes[row, chunk]):#06b}; "
-                    f"{pattern.name} sparsity takes {listing([f'{code:#06b}' for code in sorted(pattern.places)])} "
+                    f"{pattern.name} sparsity takes {listing([f'{code:#06b}' for code in sorted(pattern.positions)])} "
                     f"({self.by})"
                 )
             )

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from tcemu.errors import AddressError, ArithmeticUnknown, OperandError, briefly, is_whole, span
 from tcemu.instructions import Instruction
+from tcemu.layouts.tcgen05_ld_st import cells
 from tcemu.layouts.tensor_memory import LANES, lanes_of_warp
-from tcemu.layouts.tensor_moves import cells
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import Area, By, Tcgen05, Tcgen05Ended, Tcgen05Issued, Tcgen05Waited
 from tcemu.machine.pending import Task
@@ -28,7 +28,7 @@ Array = npt.NDArray[Any]
 Kind = Literal["ld", "st"]
 
 
-class Moves:
+class Unwaited:
     """The tcgen05.ld and tcgen05.st of a block's warps that no wait has covered, with their tasks."""
 
     def __init__(self, block: Block) -> None:
@@ -160,7 +160,7 @@ def ld(instruction: Instruction) -> Act:
             core.tell(Tcgen05Ended, operation)
 
         task = Task(("tcgen05", core.index), end)
-        core.block.state(Moves).begin(core, "ld", task, operation)
+        core.block.state(Unwaited).begin(core, "ld", task, operation)
         if own:
             return parts(registers)
         core.block.pending.finish([task])
@@ -214,7 +214,7 @@ def st(instruction: Instruction) -> Act:
             memory.write((cells.lanes, cells.columns), held, shape.bits)
             core.tell(Tcgen05Ended, operation)
 
-        core.block.state(Moves).begin(core, "st", Task(("tcgen05", core.index), end), operation)
+        core.block.state(Unwaited).begin(core, "st", Task(("tcgen05", core.index), end), operation)
 
     return act
 
@@ -227,7 +227,7 @@ def wait(instruction: Instruction) -> Act:
     def act(core: Core) -> None:
         by = core.begin(instruction)
         if by is not None:
-            core.tell(Tcgen05Waited, by, kind, core.block.state(Moves).wait(core, kind))
+            core.tell(Tcgen05Waited, by, kind, core.block.state(Unwaited).wait(core, kind))
 
     return act
 

@@ -151,7 +151,7 @@ class Cells:
 @lru_cache(maxsize=1024)
 def cells_of(where: Map, address: int, width: int = 32, first_bit: int = 0) -> Cells:
     """A map from an address on. Elements of `width` bits; in D, the lowest of a cell."""
-    lanes, columns, bits = where.places()
+    lanes, columns, bits = where.cells()
     lanes, columns = lanes + (address >> 16), columns + (address & 0xFFFF)
     every = np.unique(np.add.outer(np.array(where.copies), np.unique(lanes)))
     shifts = None if where.width == 32 else (bits + first_bit).astype(np.uint32)

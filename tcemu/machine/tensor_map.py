@@ -33,10 +33,10 @@ from tcemu.layouts.canonical import SWIZZLES
 from tcemu.layouts.swizzle import swizzled
 from tcemu.machine.reductions import Combine
 from tcemu.machine.tensor_map_numbers import all_within, whole, whole_numbers
-from tcemu.machine.tensor_map_places import (
+from tcemu.machine.tensor_map_pieces import (
     ALIGN,
     UNIT,
-    Places,
+    Pieces,
     check_pieces,
     distinct,
     far_units,
@@ -265,9 +265,9 @@ class TensorMap:
 
     # ------------------------------------------------------------------------------------------ copies
 
-    def places(
+    def pieces(
         self, coordinates: Sequence[int], address: int = 0, *, storing: bool = False, offsets: Sequence[int] = ()
-    ) -> Places:
+    ) -> Pieces:
         """Where the box at `coordinates` (signed, innermost first) lies in global memory, and in shared from `address`.
 
         Pieces have 16 bytes; if the edge of the tensor cuts one, those of a load have fewer, and a store (`storing`)
@@ -293,7 +293,7 @@ class TensorMap:
         copied = (where[:, None] + (self.address + bytes_along)).ravel()
         valid = (inside[:, None] & (bytes_along >= 0) & (bytes_along < end)).ravel()
         lines = address + self.pitch * np.arange(len(where), dtype=np.int64)
-        return Places(size, copied, swizzled((lines[:, None] + along).ravel(), self.swizzle), valid)
+        return Pieces(size, copied, swizzled((lines[:, None] + along).ravel(), self.swizzle), valid)
 
     def _lines(self, start: Sequence[int], _: Sequence[int]) -> tuple[Array, npt.NDArray[np.bool_]]:
         """Where the lines of a copy lie in global memory, relative to the first one; which are in the tensor."""
@@ -312,37 +312,37 @@ class TensorMap:
         dimensions = zip(start, self.copied, steps, self.sizes, strict=True)
         return all(at >= 0 and at + step * (count - 1) < size for at, count, step, size in dimensions)
 
-    def _moved(self, start: Sequence[int], address: int) -> Places:
-        """The places of a box inside the tensor: those of the first such box, moved."""
+    def _moved(self, start: Sequence[int], address: int) -> Pieces:
+        """The pieces of a box inside the tensor: those of the first such box, moved."""
         far = self.address + start[0] * self.element_bytes
         far += sum(at * stride for at, stride in zip(start[1:], self.strides, strict=True))
         lines = tuple(zip(self.copied[1:], self.element_strides[1:], self.strides, strict=True))
         units, inside = far_units(self.line, lines)
         near = near_units(self.line, self.pitch, math.prod(self.copied[1:]), self.swizzle, address)
-        return Places(UNIT, units + far, near, inside, True)
+        return Pieces(UNIT, units + far, near, inside, True)
 
     def load(
         self, memory: Array, shared: Array, address: int, coordinates: Sequence[int], offsets: Sequence[int] = ()
     ) -> None:
         """Copy a box from `memory` into `shared` from `address` on; both are uint8 (bytes,).
 
-        tf32 is rounded to nearest even, and its NaNs become 0x7fffe000. Raises what `places` raises, and AddressError
+        tf32 is rounded to nearest even, and its NaNs become 0x7fffe000. Raises what `pieces` raises, and AddressError
         if the tensor or the box lies outside its memory.
         """
-        places = self.places(coordinates, address, offsets=offsets)
-        check_pieces(places.copied, places.size, memory, "global")
-        check_pieces(places.shared_addresses, places.size, shared, "shared")
-        self.load_at(places, memory, shared)
+        pieces = self.pieces(coordinates, address, offsets=offsets)
+        check_pieces(pieces.copied, pieces.size, memory, "global")
+        check_pieces(pieces.shared_addresses, pieces.size, shared, "shared")
+        self.load_at(pieces, memory, shared)
 
-    def load_at(self, places: Places, memory: Array, shared: Array) -> None:
-        """The same for `places` that were computed before, and checked."""
-        data = read_pieces(memory, places.copied, places.size)
+    def load_at(self, pieces: Pieces, memory: Array, shared: Array) -> None:
+        """The same for `pieces` that were computed before, and checked."""
+        data = read_pieces(memory, pieces.copied, pieces.size)
         if self.element == "tf32":
             data = rounded(data)
-        if not places.whole:
-            copied, data = data, self._filling(len(places.inside), places.size)
-            data[places.inside] = copied
-        write_pieces(shared, places.shared_addresses, data)
+        if not pieces.whole:
+            copied, data = data, self._filling(len(pieces.inside), pieces.size)
+            data[pieces.inside] = copied
+        write_pieces(shared, pieces.shared_addresses, data)
 
     def store(self, memory: Array, shared: Array, address: int, coordinates: Sequence[int]) -> None:
         """Copy the part of a box that lies in the tensor from `shared` into `memory`, both uint8 (bytes,).
@@ -350,19 +350,19 @@ class TensorMap:
         If the edge of the tensor cuts a unit, its rest is copied too, as far as there is memory. Raises what `load`
         raises, and OperandError for negative coordinates.
         """
-        own, places = self.places(coordinates, address), self.places(coordinates, address, storing=True)
+        own, pieces = self.pieces(coordinates, address), self.pieces(coordinates, address, storing=True)
         check_pieces(own.copied, own.size, memory, "global")
-        check_pieces(places.stored, UNIT, shared, "shared")
-        self.store_at(places, memory, shared)
+        check_pieces(pieces.stored, UNIT, shared, "shared")
+        self.store_at(pieces, memory, shared)
 
-    def store_at(self, places: Places, memory: Array, shared: Array, combine: Combine | None = None) -> None:
-        """The same for `places` that were computed before, `storing`, and checked; a reduction combines the bytes."""
-        data = read_pieces(shared, places.stored, UNIT)
+    def store_at(self, pieces: Pieces, memory: Array, shared: Array, combine: Combine | None = None) -> None:
+        """The same for `pieces` that were computed before, `storing`, and checked; a reduction combines the bytes."""
+        data = read_pieces(shared, pieces.stored, UNIT)
         if combine is None:
-            write_units(memory, places.copied, data)
+            write_units(memory, pieces.copied, data)
             return
-        for each in distinct(places.copied):  # lines may lie on each other in global memory
-            addresses = places.copied[each]
+        for each in distinct(pieces.copied):  # lines may lie on each other in global memory
+            addresses = pieces.copied[each]
             held = read_units(memory, addresses)
             write_units(memory, addresses, combine(held.ravel(), data[each].ravel()).reshape(held.shape))
 

@@ -16,7 +16,7 @@ from tcemu.instructions import Instruction
 from tcemu.instructions.elements import space_of
 from tcemu.instructions.facts import Space
 from tcemu.machine.addresses import window_of
-from tcemu.machine.data_movement import places
+from tcemu.machine.data_movement import memories
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import Accessed, By, Faulted, TensorMapFenced, TensorMapRead
 from tcemu.machine.masks import LANES
@@ -48,7 +48,7 @@ def replace(instruction: Instruction) -> Act:
             return
         values = core.integers(instruction, "new_value", operands[-1])
         where = core.integers(instruction, "tensor_map", address)
-        for end in places(core, by, instruction, space_of(instruction), where):
+        for end in memories(core, by, instruction, space_of(instruction), where):
             for lane, at in zip(LANES[end.lanes].tolist(), end.addresses.tolist(), strict=True):
                 _access(core, by, instruction, end.space, end.memory, at, [lane], writes=True)
                 words = end.memory.bytes[at : at + BYTES].view(np.uint32).copy()

@@ -34,7 +34,7 @@ _SHAPES = (WARP,), (WARP, 1)
 
 def agreeing(instruction: Instruction, act: Act) -> Act:
     """The same for operands that may be registers where the instruction takes one value."""
-    places = _places(instruction)
+    places = _shared_operands(instruction)
     if not any(places.values()):
         return act
 
@@ -47,7 +47,7 @@ def agreeing(instruction: Instruction, act: Act) -> Act:
     return agreed
 
 
-def _places(instruction: Instruction) -> dict[int, list[int]]:
+def _shared_operands(instruction: Instruction) -> dict[int, list[int]]:
     """By the number of operands: the places of those that have one value for all lanes, or may be a descriptor."""
     sources, places = instruction.sources, dict[int, list[int]]()
     least = sum(not each.optional for each in sources)

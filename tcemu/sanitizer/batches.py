@@ -139,11 +139,11 @@ class _Plan:
         self.loads, self.stores = (any(self.rows[n].writes == writes for n in self.near) for writes in (False, True))
         #: by sort, and once more for the records of none: stores to global memory; stores to shared memory and loads
         #: from global memory
-        self.far_stores, self.moves = np.zeros((2, len(sorts) + 2), bool)
+        self.far_stores, self.followed = np.zeros((2, len(sorts) + 2), bool)
         for sort in self.far + self.near:
             self.far_stores[sort] = (far := sort in self.far) and self.rows[sort].writes
-            self.moves[sort] = self.rows[sort].writes != far
-        self.keeps, self.follows = bool(self.far_stores.any()), bool(self.moves.any())
+            self.followed[sort] = self.rows[sort].writes != far
+        self.keeps, self.follows = bool(self.far_stores.any()), bool(self.followed.any())
         #: by block and warp: the origins
         self._bys: dict[tuple[int, int], list[By]] = {}
 
@@ -283,7 +283,7 @@ class _Batch:
             self._keep(begin, end)
         tiles = block.made.get(StoredTiles)
         if isinstance(tiles, StoredTiles) and tiles.follows and self._plan.follows:
-            count = int(np.count_nonzero(self._plan.moves[self._sorts[begin:end]]))
+            count = int(np.count_nonzero(self._plan.followed[self._sorts[begin:end]]))
             if count:
                 tiles.batch(self._part(begin, end), count)
 

@@ -187,13 +187,13 @@ class Cluster:
         moved = {
             "by": self.moved_by(event, copy.by),
             "mbarrier": self._placed(copy.mbarrier, self._ranks[copy.by.block if owner < 0 else owner]),
-            "reads": self._side(copy.reads, self._ranks[copy.by.block]),
-            "writes": self._side(copy.writes, rank),
+            "reads": self._region(copy.reads, self._ranks[copy.by.block]),
+            "writes": self._region(copy.writes, rank),
         }
         return _changed(copy, moved)
 
-    def _side(self, side: tuple[Any, Array, int], rank: int) -> tuple[Any, Array, int]:
-        space, addresses, size = side
+    def _region(self, region: tuple[Any, Array, int], rank: int) -> tuple[Any, Array, int]:
+        space, addresses, size = region
         return space, self._moved(addresses, rank) if space == "shared" else addresses, size
 
     def moved_commit(self, event: Any, commit: events.Tcgen05Commit) -> events.Tcgen05Commit:

@@ -17,7 +17,7 @@ from tcemu.sanitizer.clocks import Array, joined
 from tcemu.sanitizer.fences import ATOMIC, REACH, RELEASES
 
 #: A location, and who may find what it publishes: state space, address, and a block or, for its cluster, -1.
-Place = tuple[str, int, int]
+Location = tuple[str, int, int]
 _CLUSTER = -1
 
 
@@ -27,7 +27,7 @@ class Flags:
     def __init__(self, block: Block) -> None:
         self._fences, self._neighbour = block.fences, block.neighbour
         #: what a location publishes, by the block and the warp that have put it there
-        self._released: dict[Place, dict[tuple[int, int], Array]] = {}
+        self._released: dict[Location, dict[tuple[int, int], Array]] = {}
         self.handlers: Handlers = {
             Accessed: ForAccesses(self._accessed, lambda access: bool(access.order)),
             Fenced: block.fences.fence,
@@ -66,16 +66,16 @@ class Flags:
             elif event.space == "global":
                 self._neighbour.publish(address, event.by.warp, row, continues=continues)
 
-    def _put(self, place: Place, event: Accessed, row: Array | None, continues: bool) -> None:
+    def _put(self, location: Location, event: Accessed, row: Array | None, continues: bool) -> None:
         """Publish `row` at a location of this block, or of its cluster."""
-        releases, who = self._released.get(place, {}), (event.by.block, event.by.warp)
+        releases, who = self._released.get(location, {}), (event.by.block, event.by.warp)
         before = releases.get(who)
         if not continues:
             releases = {} if before is None else {who: before}
         if row is not None:
             releases[who] = row if before is None else joined(before, row)
-        if releases or place in self._released:
-            self._released[place] = releases
+        if releases or location in self._released:
+            self._released[location] = releases
 
     def _read(self, event: Accessed, address: int, lanes: int, far: int) -> None:
         for reach in range(far + 1):

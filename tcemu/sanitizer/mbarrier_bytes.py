@@ -31,12 +31,12 @@ class Bytes:
     def __init__(self, block: Block) -> None:
         self._block = block
 
-    def check_refill(self, copy: Copy, account: Phase, places: dict[int, Earlier]) -> None:
+    def check_refill(self, copy: Copy, account: Phase, filled: dict[int, Earlier]) -> None:
         """Report an st.async to bytes that the same instruction of its warp has filled in this phase."""
         if copy.kind != "st.async" or copy.instruction.family != "st.async":
             return  # bulk copies of the same bytes collide anyway; reductions may meet
         first, opcode = int(copy.writes[1][0]), copy.instruction.opcode
-        before = places.setdefault(first, Earlier(copy.by, opcode))
+        before = filled.setdefault(first, Earlier(copy.by, opcode))
         if before.by is not copy.by and not account.reported:
             account.reported = True
             _, addresses, size = copy.writes

@@ -17,11 +17,11 @@ class RegisterBudget:
 
     def __init__(self, block: Block) -> None:
         self._block = block
-        self._moves: list[list[tuple[str, int, By]]] = [[] for _ in range(block.warps)]
+        self._executed: list[list[tuple[str, int, By]]] = [[] for _ in range(block.warps)]
         self.handlers: Handlers = {RegistersMoved: self._moved, Stuck: self._stuck, BlockEnded: self._compare}
 
     def _moved(self, event: RegistersMoved) -> None:
-        self._moves[event.by.warp].append((event.action, event.count, event.by))
+        self._executed[event.by.warp].append((event.action, event.count, event.by))
         if (event.count > event.held) != (event.action == "inc") and event.count != event.held:
             self._turned(event)
 
@@ -40,15 +40,15 @@ class RegisterBudget:
 
     def _compare(self, _: object, waiting: tuple[Waiting, ...] = ()) -> bool:
         """Report a warpgroup whose warps differ; return whether there was one. Waiting warps count, too."""
-        if not waiting and not any(self._moves):  # as in most kernels
+        if not waiting and not any(self._executed):  # as in most kernels
             return False
         asked = {each.by.warp: each.by for each in waiting}
         present = self._block.clocks.present  # in a cluster, each block is padded with warps that do not exist
         for first in range(0, self._block.warps, 4):
             members = [warp for warp in range(first, min(first + 4, self._block.warps)) if present[warp]]
             for one, other in pairwise(members):
-                counts = [len(self._moves[warp]) + (warp in asked) for warp in (one, other)]
-                moves = [[move[:2] for move in self._moves[warp]] for warp in (one, other)]
+                counts = [len(self._executed[warp]) + (warp in asked) for warp in (one, other)]
+                moves = [[move[:2] for move in self._executed[warp]] for warp in (one, other)]
                 shared = min(map(len, moves))
                 if counts[0] != counts[1] or moves[0][:shared] != moves[1][:shared]:
                     more = one if counts[0] > counts[1] else other
@@ -56,16 +56,16 @@ class RegisterBudget:
         return False
 
     def _differ(self, warp: int, other: int, asked: dict[int, By]) -> bool:
-        moves = self._moves[warp]
+        moves = self._executed[warp]
         by = asked.get(warp) or moves[-1][2]
-        earlier = Earlier(self._moves[other][-1][2], "setmaxnreg") if self._moves[other] else None
+        earlier = Earlier(self._executed[other][-1][2], "setmaxnreg") if self._executed[other] else None
         message = f"warp {warp} executes setmaxnreg, but warp {other} of the same warpgroup does not execute the same"
         self._block.report("warpgroup-divergent", by, message, what="registers", earlier=earlier, remedy=_SAME)
         return True
 
     def _short(self, waiting: list[Waiting]) -> None:
         by = waiting[0].by
-        released = sum(action == "dec" for moves in self._moves for action, _, _ in moves)
+        released = sum(action == "dec" for moves in self._executed for action, _, _ in moves)
         message = (
             f"{len(waiting)} warps wait for {waiting[0].what}; {released} warps have released registers, but not enough"
         )

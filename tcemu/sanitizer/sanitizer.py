@@ -34,7 +34,7 @@ from tcemu.sanitizer.cluster import Cluster
 from tcemu.sanitizer.grid import Grid
 from tcemu.sanitizer.report import Report, SanitizerWarning
 from tcemu.sanitizer.shadow import Tiles
-from tcemu.sanitizer.watch import Places, Watch
+from tcemu.sanitizer.watch import SectionsOf, Watch
 from tcemu.tracebacks import cell
 
 #: raise: the first broken rule ends the launch. warn: each broken rule is a warning at the kernel's line. collect: the
@@ -98,7 +98,7 @@ class Sanitizer:
         self._handlers: dict[int, dict[object, list[Handler]]] = {}
         #: by block: what notes its native accesses
         self._batches: dict[int, Batches] = {}
-        self._places: Places = {}
+        self._sections_of: SectionsOf = {}
         self._grid: Grid | None = None
         #: the instructions that its sections need; they are the same in all blocks
         self._needs: tuple[Callable[[Instruction, bool], bool], ...] = ()
@@ -196,7 +196,7 @@ class Sanitizer:
             row = block.neighbour.learn(self._grid.ends(launch))
             for warp, lanes in enumerate(block.clocks.present):
                 block.clocks.acquire(warp, lanes, row)
-        watch = Watch(block, self._places)
+        watch = Watch(block, self._sections_of)
         watch.add(BarrierCompleted, block.flush)
         for last in (BlockEnded, Stuck, Faulted):
             watch.add(last, block.end)

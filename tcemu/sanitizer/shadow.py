@@ -39,8 +39,8 @@ def run_of(cells: Array) -> Array | slice:
     return slice(first, last + 1) if last - first == len(cells) - 1 else cells
 
 
-def places_of(unknown: Array, part: Array | None) -> Array:
-    """The places of unknown accesses, among those of `part`."""
+def among(unknown: Array, part: Array | None) -> Array:
+    """The indices of the unknown accesses among those of `part`."""
     return np.flatnonzero(unknown if part is None else unknown & part)
 
 

@@ -27,7 +27,7 @@ from tcemu.sanitizer.quick import Quick
 from tcemu.sanitizer.records import Kind
 from tcemu.sanitizer.report import Earlier, Report
 from tcemu.sanitizer.rules import Severity
-from tcemu.sanitizer.shadow import places_of, run_of
+from tcemu.sanitizer.shadow import among, run_of
 
 Array = npt.NDArray[Any]
 
@@ -103,7 +103,7 @@ class SharedMemory:
         for (row, part), prior in product(self._order.shares(by, lanes), writes):
             if self._records.ended(prior, row) or self._records.settled(prior, row, record):
                 continue
-            places = places_of(self._records.unknown(prior, row), part)
+            places = among(self._records.unknown(prior, row), part)
             if len(places):
                 own = self._records.own(record, by.warp)
                 places = places[~self._order.own(prior[places], own, lanes[places])]
@@ -122,7 +122,7 @@ class SharedMemory:
             for before in writes:
                 if self._records.ended(before, row) or self._records.settled(before, row, record):
                     continue
-                late = places_of(self._records.unknown(before, row), part)
+                late = among(self._records.unknown(before, row), part)
                 if len(late):
                     late = late[~self._order.own(before[late], THREAD + 32 * by.warp, lanes[late])]
                     self._collide_rewrite(record, cells, before, late, lanes, Known(row, (row,)))
@@ -130,7 +130,7 @@ class SharedMemory:
                 continue
             unknown = self._records.unknown(reads, row)
             for reader in np.flatnonzero(unknown.any(axis=1)) if len(reads) else ():
-                marks, late = reads[reader], places_of(unknown[reader], part)
+                marks, late = reads[reader], among(unknown[reader], part)
                 late = late[~self._order.own_read(marks[late], by.warp, lanes[late], row)]
                 self._collide_write(record, cells, marks, late, lanes, prior, Known(row, (row,)))
         self._note_write(record, cells, prior, lanes)

@@ -83,7 +83,7 @@ def misplaced(
     if steps is None or _orderly(taken, known, source, mn_major, repeats):
         return None
     lines, along = np.arange(lined.shape[0], dtype=np.int64)[:, None], np.arange(lined.shape[1], dtype=np.int64)
-    places = _Places(origins, source, int(lined[0, 0]))
+    places = _SharedBytes(origins, source, int(lined[0, 0]))
     across, step = steps if steps[0] else (places.next_line(), steps[1])
     wanted = lined[0, 0] + lines * across + along * step
     where = places.of(wanted, (lined.shape[0] if across == size else lined.shape[1]) * size) if across else None
@@ -147,7 +147,7 @@ def _of_one(numbers: Array, known: Array, axis: int, repeats: bool) -> bool:
     return apart and bool((low[rows] == high[rows]).all())
 
 
-class _Places:
+class _SharedBytes:
     """Where the bytes of a matrix from `first` on are in shared memory."""
 
     def __init__(self, origins: Array, source: Source, first: int) -> None:
@@ -182,7 +182,7 @@ def exchanged(addresses: Array, origins: Array, source: Source) -> tuple[int, in
         return None
     if len(set(np.diff(units).tolist())) == 1 or not swizzled(units):
         return None
-    where = _Places(origins, source, source.first).of(taken + (units[0] - units) * _UNIT, 0)
+    where = _SharedBytes(origins, source, source.first).of(taken + (units[0] - units) * _UNIT, 0)
     if where is None or (where >> 7 != addresses >> 7).any():
         return None
     row = int((units != units[0]).argmax())

@@ -51,7 +51,7 @@ class TensorMapReads:
         }
 
     def _read(self, event: TensorMapRead) -> None:
-        self._latest = event.by, event.place
+        self._latest = event.by, event.tensor_map
 
     def _copy(self, event: CopyIssued) -> None:
         """A copy that has just named its map begins."""

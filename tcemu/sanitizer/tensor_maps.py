@@ -40,13 +40,13 @@ class TensorMaps:
     def _fence(self, event: TensorMapFenced) -> None:
         by, made = event.by, len(self._grid.accesses.made)
         if event.semantics != "release":
-            self._acquired[by.warp, event.place] = made, by.active
+            self._acquired[by.warp, event.tensor_map] = made, by.active
         if event.semantics != "acquire":
             self._grid.released[self._neighbour.number, by.warp] = made, by.active, REACH[event.scope]
 
     def _read(self, event: TensorMapRead) -> None:
         """A copy reads a map: compare with the last writes of its bytes."""
-        by, (cells, prior) = event.by, self._writes(event.place)
+        by, (cells, prior) = event.by, self._writes(event.tensor_map)
         if not prior.any():
             return
         opcode = f"{event.instruction.opcode} (its tensor map)"
@@ -86,21 +86,23 @@ class TensorMaps:
         if write is None:
             return False
         released, lanes, reach = self._grid.released.get((write.block, write.by.warp), (0, 0, 0))
-        acquired, here = self._acquired.get((event.by.warp, event.place), (0, 0))
+        acquired, here = self._acquired.get((event.by.warp, event.tensor_map), (0, 0))
         away = 0 if write.by.block == event.by.block else 1 if write.block == access.block else 2
         if released <= number or not lanes >> lane & 1:
             cause = "no fence.proxy.tensormap::generic.release of the thread that wrote them has followed"
         elif reach < away:
             cause = "the scope of the fence.proxy.tensormap::generic.release does not reach this block"
         elif acquired <= number or event.by.active & ~here:
-            cause = f"the copy's thread has executed no fence.proxy.tensormap::generic.acquire on {event.place} since"
+            cause = (
+                f"the copy's thread has executed no fence.proxy.tensormap::generic.acquire on {event.tensor_map} since"
+            )
         else:
             return False
         message = (
-            f"{event.instruction} uses the tensor map at {event.place}, which {write.opcode} of {write.who}, "
+            f"{event.instruction} uses the tensor map at {event.tensor_map}, which {write.opcode} of {write.who}, "
             f"lane {lane} wrote: {cause}"
         )
         earlier = Earlier(write.origin, write.opcode, write.callers)
-        what = f"the tensor map at {event.place}"
+        what = f"the tensor map at {event.tensor_map}"
         self._block.tell(Report("proxy-fence-missing", message, event.by, what, earlier, remedy=_FIX))
         return True

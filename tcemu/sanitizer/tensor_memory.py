@@ -84,8 +84,8 @@ class TensorMemories:
     def _issue(self, event: Tcgen05Issued) -> None:
         operation, by = event.operation, event.operation.by
         op = Op(operation, self._clocks.time[by.warp])
-        if op.moves:
-            self._warps[by.warp].moves[id(operation)] = op
+        if op.is_ld_st:
+            self._warps[by.warp].unwaited[id(operation)] = op
             self._check_lane(op)
         else:
             op.agent = self._agent(by.warp, by.active, operation.group)
@@ -128,7 +128,7 @@ class TensorMemories:
     def _wait(self, event: Tcgen05Waited) -> None:
         warp, now = self._warps[event.by.warp], self._clocks.time[event.by.warp]
         for each in event.operations:
-            op = warp.moves.pop(id(each), None)
+            op = warp.unwaited.pop(id(each), None)
             if op is not None:
                 op.waited = now
                 warp.unfenced.append(op)
@@ -172,8 +172,8 @@ class TensorMemories:
         by = new.operation.by
         if old in new.after:
             return None
-        if old.moves and old.warp == by.warp:
-            return None if new.moves or old.waited is not None else self._unwaited(old)
+        if old.is_ld_st and old.warp == by.warp:
+            return None if new.is_ld_st or old.waited is not None else self._unwaited(old)
         row = self._clocks.view(by.warp, by.active)
         if not old.ended(row):
             return self._unordered(old, by, row)
@@ -198,7 +198,7 @@ class TensorMemories:
                 return _Finding("tcgen05-fence", why, weight="error")
         if not old.begun(row):
             return _Finding("tcgen05-race", f"nothing orders warp {by.warp} and warp {old.warp}")
-        if old.moves:
+        if old.is_ld_st:
             return self._unwaited(old)
         thread = f"lane {lanes_of(old.operation.by.active)[0]} of warp {old.warp}"
         last = self._committed
@@ -285,7 +285,7 @@ class TensorMemories:
 
     def _touch(self, event: Touched) -> None:
         """Report registers of a pending tcgen05.ld."""
-        for op in self._warps[event.by.warp].moves.values():
+        for op in self._warps[event.by.warp].unwaited.values():
             registers = op.operation.registers
             if op.operation.kind != "ld" or registers is None or registers.bank is not event.registers.bank:
                 continue
@@ -309,7 +309,7 @@ class TensorMemories:
         row = self._clocks.view(by.warp, by.active)
         users = [old for old in self._uses if old.block == event.block and old.columns & columns]
         for op in [old.op for old in users]:
-            own = op.moves and op.warp == by.warp
+            own = op.is_ld_st and op.warp == by.warp
             if op.ended(row) or (own and op.waited is not None):
                 continue
             finding = self._unwaited(op) if own else self._unordered(op, by, row)

@@ -13,7 +13,7 @@ from tcemu.machine.tcgen05_operations import pipelined
 from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
 
 #: tcgen05.ld and tcgen05.st, which a tcgen05.wait of their warp waits for.
-MOVES = ("ld", "st")
+LD_ST = ("ld", "st")
 
 
 @dataclass(eq=False, slots=True)
@@ -40,9 +40,9 @@ class Op:
         return self.operation.by.warp
 
     @property
-    def moves(self) -> bool:
+    def is_ld_st(self) -> bool:
         """Whether it is a ld or st."""
-        return self.operation.kind in MOVES
+        return self.operation.kind in LD_ST
 
     @property
     def name(self) -> str:
@@ -66,13 +66,13 @@ class Op:
 
     def ended(self, row: Array) -> bool:
         """Whether `row` knows that it has ended."""
-        if self.moves:
+        if self.is_ld_st:
             return self.waited is not None and self.latest(row) > self.waited
         return self.agent < len(row) and int(row[self.agent]) > self.commits
 
     def fenced(self, row: Array) -> bool:
         """Whether `row` knows of a fence::before_thread_sync after its end; tcgen05.commit is one."""
-        return not self.moves or (self.before is not None and self.latest(row) > self.before)
+        return not self.is_ld_st or (self.before is not None and self.latest(row) > self.before)
 
 
 @dataclass(eq=False, slots=True)
@@ -114,7 +114,7 @@ class Use:
         if self.writes:
             return True
         one, two = self.op, other.op
-        return not other.writes and one.moves == two.moves and (one.agent, one.warp) == (two.agent, two.warp)
+        return not other.writes and one.is_ld_st == two.is_ld_st and (one.agent, one.warp) == (two.agent, two.warp)
 
 
 @lru_cache(maxsize=4096)
@@ -129,7 +129,7 @@ def mask_of(numbers: bytes, count: int) -> int:
 class Warp:
     """What a warp has done: its ld and st that no wait has covered, its fences, and its latest mma or cp."""
 
-    moves: dict[int, Op] = field(default_factory=dict)
+    unwaited: dict[int, Op] = field(default_factory=dict)
     #: its waited ld and st that no fence::before_thread_sync has followed
     unfenced: list[Op] = field(default_factory=list)
     #: what it knew at its fences::after_thread_sync

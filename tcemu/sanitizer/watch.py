@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _LAST = frozenset({BlockEnded, Exited})
 #: The sections that need events of a kind, accesses of a kind, or the instruction with an opcode. They are the same in
 #: all blocks of a launch.
-Places = dict[object, tuple[type[Section], ...]]
+SectionsOf = dict[object, tuple[type[Section], ...]]
 
 
 class Watch:
@@ -28,8 +28,8 @@ class Watch:
     They are looked up when the first event of a kind comes: a block has few of the kinds that there are.
     """
 
-    def __init__(self, block: Block, places: Places) -> None:
-        self.block, self._places = block, places
+    def __init__(self, block: Block, sections_of: SectionsOf) -> None:
+        self.block, self._sections_of = block, sections_of
         #: the handlers of each kind of event so far: see `of`
         self.handlers: dict[object, list[Handler]] = {}
         self._added: dict[type[Event], list[Handler]] = {}
@@ -70,15 +70,17 @@ class Watch:
     def _needing(self, key: object, kind: type[Event], needs: Callable[[Any], bool] = lambda _: True) -> list[Any]:
         """What the sections have for a kind of event; `key` stands for those that `needs` accepts."""
         block = self.block
-        if not self._places:
+        if not self._sections_of:
             self._index()
-        places: Sequence[type[Section]] | None = self._places.get(key)
-        if places is None:
-            having = self._places.get(kind, ())
-            places = self._places[key] = tuple(each for each in having if needs(block.section(each).handlers[kind]))
+        sections: Sequence[type[Section]] | None = self._sections_of.get(key)
+        if sections is None:
+            having = self._sections_of.get(kind, ())
+            sections = self._sections_of[key] = tuple(
+                each for each in having if needs(block.section(each).handlers[kind])
+            )
         if kind in _LAST:
-            places = [each for each in places if each in block.made or each not in ORDERED]
-        return [block.section(each).handlers[kind] for each in places]
+            sections = [each for each in sections if each in block.made or each not in ORDERED]
+        return [block.section(each).handlers[kind] for each in sections]
 
     def _index(self) -> None:
         """Note the sections that have a handler for each kind of event."""
@@ -86,7 +88,7 @@ class Watch:
         for section in SECTIONS:
             for kind in self.block.section(section).handlers:
                 by_kind.setdefault(kind, []).append(section)
-        self._places.update((kind, tuple(sections)) for kind, sections in by_kind.items())
+        self._sections_of.update((kind, tuple(sections)) for kind, sections in by_kind.items())
 
     def close(self) -> None:
         """Forget the sections."""

@@ -28,7 +28,7 @@ def scale_factors_in_tensor_memory(rows: int = 128, scales: int = 1, row: int = 
         )
     if row not in range(rows):
         raise LayoutError(f"the row must be one of {counted(rows, 'row')}, 0 to {rows - 1}; got {row}")
-    lanes, columns, bits = scale_factors(rows, scales).places()
+    lanes, columns, bits = scale_factors(rows, scales).cells()
     grid = Grid(84, 64, _WIDE, _HIGH, _LANES, _BYTES * (int(columns.max()) + 1))
     held = {}
     for each in range(rows):

@@ -125,7 +125,7 @@ def _sparse_row(
     for number in range(chunks):
         lane, place = fragment.layout.holders(chosen, row, number)[0]
         code = int(held[lane]) >> 4 * place & 15
-        groups.append(_Group(lane, place, code, pattern.places.get(code, ())))
+        groups.append(_Group(lane, place, code, pattern.positions.get(code, ())))
     register = int(held[groups[chunk].lane])
     return _SparseRow(instruction, fragment, form.decode(matrix[row]).tolist(), groups, row, chunk, chosen, register)
 
@@ -168,7 +168,7 @@ def _chunk(sparse: _SparseRow) -> Iterator[Drawing]:
     unit = 2 if size == 8 else 1
     for index in range(size // unit):
         what = f"pair {index} = {index:02b}" if unit == 2 else f"{index} = {index:02b}"
-        shown = what if len(pattern_of(sparse.instruction).places) > 2 else f"element {index}"
+        shown = what if len(pattern_of(sparse.instruction).positions) > 2 else f"element {index}"
         box = grid.block(0, index * unit, 1, unit)
         yield box.bracket(4, 4), box.below(shown, "s c", 24)
     x = max(grid.right + 24, 340)

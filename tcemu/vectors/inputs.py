@@ -47,7 +47,7 @@ def metadata(instruction: Instruction, key: str, warps: int) -> Array:
     >>> tcemu.vectors.metadata(sparse, "any text", warps=2).shape
     (2, 32)
     """
-    legal = np.array(sorted(pattern_of(instruction).places), dtype=np.uint64)
+    legal = np.array(sorted(pattern_of(instruction).positions), dtype=np.uint64)
     chosen = legal[(random_words(key, warps * 32 * 8) % np.uint64(len(legal))).astype(np.int64)].reshape(warps, 32, 8)
     places = np.arange(0, 32, 4, dtype=np.uint64)
     held: Array = np.bitwise_or.reduce(chosen << places, axis=-1).astype(np.uint32)

@@ -89,8 +89,8 @@ def test_what_nobody_knows_is_refused_by_name():
     a, b, d = np.zeros((1, 1, 16), np.uint16), np.zeros((1, 16, 1), np.uint16), np.zeros((1, 1, 1), np.uint32)
     with pytest.raises(ArithmeticUnknown, match="nobody has published how the hardware rounds a D that scale_input_d"):
         made.compute(a, b, d, scale_d=3)
-    with pytest.raises(OperandError, match="a sparse A has places, a dense one none"):
-        made.compute(a, b, d, places=np.zeros((1, 1, 16), np.int64))
+    with pytest.raises(OperandError, match="a sparse A needs stored_k, a dense one takes none"):
+        made.compute(a, b, d, stored_k=np.zeros((1, 1, 16), np.int64))
     longer = tcemu.parse("tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.block16")
     with pytest.raises(ArithmeticUnknown, match="where the scales of K = 96 lie has not been published"):
         Product.of(longer, instruction_descriptor(128, 64, kind="mxf4nvf4", k96=True), "sm_103a")
@@ -109,7 +109,7 @@ def test_a_sparse_product_is_the_dense_one_over_what_is_stored():
     places = (places + 4 * np.arange(8)[:, None]).reshape(1, 4, 16)
     d = np.zeros((1, 4, 3), np.uint32)
     dense = product("kind::f16.f32.f16.f16")
-    found = made.compute(a, b, d, places=places)
+    found = made.compute(a, b, d, stored_k=places)
     for line in range(4):
         expected = dense.compute(a[:, line : line + 1], b[:, places[0, line]], d[:, :1])
         assert found[:, line : line + 1].tolist() == expected.tolist()

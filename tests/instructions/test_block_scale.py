@@ -309,7 +309,7 @@ def test_a_warp_is_its_sixteen_times_eight_outputs(instruction):
     if "sp" in instruction.words:
         held = metadata(instruction, "warp", 1)[0]
         codes = fragments["e"].unpack_patterns(held[:, None])[0]
-        places = np.array([instruction.facts.pattern.places[code] for code in codes.ravel()])
+        places = np.array([instruction.facts.pattern.positions[code] for code in codes.ravel()])
         chunk = instruction.facts.pattern.chunk
         met = (places.reshape(m, k // chunk, -1) + np.arange(0, k, chunk)[:, None]).reshape(m, -1)
         more = [held, 0]

@@ -125,15 +125,15 @@ def test_the_metadata_stands_in_its_lanes(key):
 
 def test_the_legal_metadata():
     two = {(low | high << 2): (low, high) for low in range(4) for high in range(4) if low != high}
-    assert dict(SPARSITY["2:4", "sp"].places) == two
+    assert dict(SPARSITY["2:4", "sp"].positions) == two
     rising = {0x4: (0, 1), 0x8: (0, 2), 0x9: (1, 2), 0xC: (0, 3), 0xD: (1, 3), 0xE: (2, 3)}
-    assert dict(SPARSITY["2:4", "sp::ordered_metadata"].places) == rising
+    assert dict(SPARSITY["2:4", "sp::ordered_metadata"].positions) == rising
     for order in ("sp", "sp::ordered_metadata"):
-        assert dict(SPARSITY["1:2", order].places) == {0b0100: (0,), 0b1110: (1,)}
+        assert dict(SPARSITY["1:2", order].positions) == {0b0100: (0,), 0b1110: (1,)}
         expected = {
-            code: (2 * x, 2 * x + 1, 2 * y, 2 * y + 1) for code, (x, y) in SPARSITY["2:4", order].places.items()
+            code: (2 * x, 2 * x + 1, 2 * y, 2 * y + 1) for code, (x, y) in SPARSITY["2:4", order].positions.items()
         }
-        assert dict(SPARSITY["4:8", order].places) == expected
+        assert dict(SPARSITY["4:8", order].positions) == expected
 
 
 # What is computed -----------------------------------------------------------------------------------------------------
@@ -226,7 +226,9 @@ def test_what_a_pruned_element_meets_does_no_harm(opcode):
     b = np.zeros(fragments["b"].shape, form.storage)
     held = np.full(32, 0x44444444, np.uint32)  # the first elements of every chunk are stored
     pattern = instruction.facts.pattern
-    places = sorted({(chunk + p) for chunk in range(0, instruction.shape.k, pattern.chunk) for p in pattern.places[4]})
+    places = sorted(
+        {(chunk + p) for chunk in range(0, instruction.shape.k, pattern.chunk) for p in pattern.positions[4]}
+    )
     pruned = np.setdiff1d(np.arange(instruction.shape.k), places)
     assert len(pruned) == instruction.shape.k // 2
     b[pruned] = form.nan_bits if form.has_nan else 7

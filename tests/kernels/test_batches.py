@@ -12,7 +12,7 @@ from rows import rows
 import tcemu
 from tcemu.arithmetic import Operation, compute, find
 from tcemu.instructions import target_named
-from tcemu.instructions.mma_sp import stored_places
+from tcemu.instructions.mma_sp import k_of_stored
 from tcemu.vectors.cases import cases
 
 pytest.importorskip("numba")
@@ -211,12 +211,12 @@ def test_a_sparse_batch_is_its_matrices(form):
         rng.integers(0, 1 << 32, (40, fragments[role].lanes, fragments[role].registers), np.uint64).astype(np.uint32)
         for role in "abc"
     )
-    codes = rng.choice(sorted(pattern.places), (40, 32, 8)).astype(np.uint32)
+    codes = rng.choice(sorted(pattern.positions), (40, 32, 8)).astype(np.uint32)
     metadata = np.bitwise_or.reduce(codes << (4 * np.arange(8, dtype=np.uint32)), axis=-1)
     for selector in range(fragments["e"].shape[0]):
         found = tcemu.run(mma, a, b, c, metadata, selector, target="sm_90a")
         matrices = [fragments[role].unpack_patterns(each) for role, each in (("a", a), ("b", b), ("c", c))]
-        places = stored_places(mma, metadata, selector)
+        places = k_of_stored(mma, metadata, selector)
         want = compute(mma.operation(target_named("sm_90a")), *matrices, places)
         assert np.array_equal(fragments["d"].unpack_patterns(found), want), selector
 
@@ -261,7 +261,7 @@ def test_every_finite_number_of_few_bits_at_every_place_of_a_sparse_batch(name):
     patterns, numbers = finite(form)
     b = fragments["b"].pack(form.matrix(form.encode(np.broadcast_to(2.0 ** (np.arange(64) % 4)[:, None], (64, 8)))))
     b, c = np.repeat(b[None], len(patterns), 0), np.zeros((len(patterns), 32, 4), np.float32).view(np.uint32)
-    for code, places in pattern.places.items():
+    for code, places in pattern.positions.items():
         metadata = np.full((len(patterns), 32), code * 0x11111111, np.uint32)
         for stored, place in enumerate(places):
             a = np.zeros((len(patterns), 16, 32), form.storage)

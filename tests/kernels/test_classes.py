@@ -11,7 +11,7 @@ from tcemu import arithmetic
 from tcemu.arithmetic import reference
 from tcemu.errors import OperandError
 from tcemu.instructions import target_named
-from tcemu.instructions.mma_sp import pattern_of, stored_places
+from tcemu.instructions.mma_sp import k_of_stored, pattern_of
 
 pytest.importorskip("numba")
 
@@ -203,7 +203,7 @@ def check_sparse(name, kinds, seed):
         metadata = legal_metadata(rng, found)
         d = tcemu.run(found, *registers, metadata, selector, target=target)
         d = found.fragments["d"].read(d.reshape(WARPS, -1)).reshape(WARPS, *found.fragments["d"].shape)
-        places = stored_places(found, metadata, selector)
+        places = k_of_stored(found, metadata, selector)
         for warp in range(WARPS):
             for _ in range(OUTPUTS):
                 m, n = (int(rng.integers(size)) for size in d.shape[1:])

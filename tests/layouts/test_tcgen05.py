@@ -22,8 +22,8 @@ from tcemu.layouts.tcgen05 import (
     scale_factors,
     scales_of_b_in_a_pair,
 )
+from tcemu.layouts.tcgen05_ld_st import cells
 from tcemu.layouts.tcgen05_tiles import Tile, unpadded
-from tcemu.layouts.tensor_moves import cells
 
 CUTE = json.loads(Path(__file__).with_name("tcgen05.json").read_text(encoding="utf-8"))
 #: Kinds by what the tables call their elements.
@@ -45,13 +45,13 @@ def places(what):
     m, pair = int(re.search(r" m(\d+)", what)[1]), 2 if "2cta" in what else 1
     if words[0] == "D":
         n = int(re.search(r" n(\d+)", what)[1])
-        return accumulator(described("f16", m, n, ws="ws" in words), pair).places()
+        return accumulator(described("f16", m, n, ws="ws" in words), pair).cells()
     if words[0] == "A":
         found = a_operand(described(KIND[words[5]], m), pair, BITS[words[5]])
-        lanes, columns, bits = found.places()
+        lanes, columns, bits = found.cells()
         again = len(found.copies), 1
         return np.concatenate([lanes + far for far in found.copies]), np.tile(columns, again), np.tile(bits, again)
-    lanes, columns, bits = metadata(described(KIND[words[3]], m, sparse=True)).places()
+    lanes, columns, bits = metadata(described(KIND[words[3]], m, sparse=True)).cells()
     k = np.arange(int(re.search(r" k(\d+)", what)[1]))  # CuTe counts elements, of which each chunk has several
     per = len(k) // lanes.shape[1]
     return lanes[:, k // per], columns[:, k // per], bits[:, k // per] + 4 / per * (k % per)
@@ -173,7 +173,7 @@ def test_every_element_of_a_matrix_has_its_own_place(row):
     maps += [scales_of_b_in_a_pair(n, 4) for n in (32, 64, 256)]
     for found in dict.fromkeys(maps):
         with row(str(found)):
-            lanes, columns, bits = found.places()
+            lanes, columns, bits = found.cells()
             copies = [(lanes + far) * 2**20 + columns * 32 + bits for far in found.copies]
             assert len(np.unique(copies)) == lanes.size * len(copies)
             assert max(map(int, (lanes.max() + found.copies[-1], columns.max()))) < 512

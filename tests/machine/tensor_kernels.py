@@ -175,7 +175,7 @@ class Placed:
                     everyone = 3 if group == 2 else None
                     warp.tcgen05_commit(BARRIER, everyone, cta_group=group)
             warp.mbarrier_wait(BARRIER, 0)
-            lanes, columns_, _ = accumulator(found, group).places()
+            lanes, columns_, _ = accumulator(found, group).cells()
             out[rank] = memory.words[lanes, columns_].copy()
             warp.barrier_cluster_arrive()
             warp.barrier_cluster_wait()
@@ -188,7 +188,7 @@ class Placed:
 
 def place(memory, where, column, patterns):
     """Put patterns into Tensor Memory by a map, with all their copies."""
-    lanes, columns, bits = where.places()
+    lanes, columns, bits = where.cells()
     for copy in where.copies:
         for index in np.ndindex(patterns.shape):
             at = int(lanes[index]) + copy, int(columns[index]) + column

@@ -186,7 +186,7 @@ def test_maps_of_the_other_mode():
         with pytest.raises(OperandError, match="takes a map of cuTensorMapEncodeTiled; got one of cuTensorMapEncodeIm"):
             one(opcode, made, *operands)
     with pytest.raises(OperandError, match=r"a copy in tile mode has no offsets; got \(0, 0\)"):
-        tiled.places((0,) * 4, offsets=(0, 0))
+        tiled.pieces((0,) * 4, offsets=(0, 0))
     with pytest.raises(OperandError, match="only tensor maps of tile mode have words; got one of cuTensorMapEncodeIm"):
         words_of(made)
 

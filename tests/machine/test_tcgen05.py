@@ -9,7 +9,7 @@ from tensor_kernels import ORDERS, SLOT, expected, gemm, one_warp
 
 import tcemu
 from tcemu.errors import Deadlock, LaunchError
-from tcemu.layouts.tensor_moves import cells
+from tcemu.layouts.tcgen05_ld_st import cells
 from tcemu.machine import events
 from tcemu.machine.launch import launch
 

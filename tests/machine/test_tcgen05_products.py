@@ -113,7 +113,7 @@ def test_a_sparse_product(kind, form, k, codes):
     chosen = rng.choice(legal, (128, codes))
     placed = Placed(f"tcgen05.mma.sp.cta_group::1.kind::{kind}", idesc, *given, codes=chosen)
     places = np.stack([chosen & 3, chosen >> 2], axis=2) + 4 * np.arange(codes)[:, None]
-    wanted = _wanted(placed, places=places.reshape(1, 128, -1))
+    wanted = _wanted(placed, stored_k=places.reshape(1, 128, -1))
     assert np.array_equal(placed.run(), wanted)
 
 

@@ -121,10 +121,10 @@ def test_stores_against_a_loop_over_elements(copy):
 
 @examples(100)
 @given(copies())
-def test_places_are_the_bytes_that_move(copy):
+def test_pieces_are_the_bytes_that_move(copy):
     """Pieces are aligned to their size and in the box's order, and cover each element once."""
     made, at, address = copy
-    found = made.places(at, address)
+    found = made.pieces(at, address)
     assert found.size in (1, 2, 4, 8, 16)
     assert found.size >= made.element_bytes
     assert len(found.inside) * found.size == made.bytes
@@ -189,7 +189,7 @@ def test_the_pattern_follows_the_address_and_not_the_box(swizzle):
     """From any multiple of 128 on: units are where the table puts them for the absolute address."""
     made = TensorMap(0, "u8", (swizzle or 128, 8), (swizzle or 128,), (swizzle or 128, 8), swizzle)
     for address in range(0, 2048, 128):
-        found = made.places((0, 0), address)
+        found = made.pieces((0, 0), address)
         assert found.size == 16
         assert found.shared_addresses.tolist() == [turned(swizzle, address + at) for at in range(0, made.bytes, 16)]
 
@@ -197,7 +197,7 @@ def test_the_pattern_follows_the_address_and_not_the_box(swizzle):
 def test_a_box_narrower_than_its_swizzle_takes_the_swizzle_s_lines():
     made = TensorMap(0, "f16", (64, 8), (128,), (16, 8), 128)
     assert (made.line, made.pitch, made.bytes, made.shared_bytes) == (32, 128, 256, 1024)
-    assert made.places((0, 0)).shared_addresses.tolist()[:6] == [0, 16, 144, 128, 288, 304]
+    assert made.pieces((0, 0)).shared_addresses.tolist()[:6] == [0, 16, 144, 128, 288, 304]
 
 
 # ------------------------------------------------------------------------------------------------ details
@@ -205,12 +205,12 @@ def test_a_box_narrower_than_its_swizzle_takes_the_swizzle_s_lines():
 
 def test_pieces_are_as_large_as_the_edge_allows():
     whole = TensorMap(0, "f16", (24, 4), (48,), (16, 4))
-    assert whole.places((8, 0)).size == 16
-    assert whole.places((16, 0)).inside.tolist() == [True, False] * 4
+    assert whole.pieces((8, 0)).size == 16
+    assert whole.pieces((16, 0)).inside.tolist() == [True, False] * 4
     odd = TensorMap(0, "f16", (20, 4), (48,), (16, 4))
-    assert [odd.places((at, 0)).size for at in (0, 8, 24)] == [16, 8, 16]
-    assert TensorMap(0, "f16", (19, 4), (48,), (16, 4)).places((8, 0)).size == 2
-    assert [odd.places((at, 0), storing=True).size for at in (0, 8, 24)] == [16, 16, 16]
+    assert [odd.pieces((at, 0)).size for at in (0, 8, 24)] == [16, 8, 16]
+    assert TensorMap(0, "f16", (19, 4), (48,), (16, 4)).pieces((8, 0)).size == 2
+    assert [odd.pieces((at, 0), storing=True).size for at in (0, 8, 24)] == [16, 16, 16]
 
 
 @pytest.mark.parametrize("rank", [1, 2])
@@ -242,7 +242,7 @@ def test_a_box_that_starts_inside_a_unit_of_16_bytes(element, at, near):
     made = TensorMap(0, element, (160, 4), (1280,), (16, 2))
     for storing in {False, at > 0}:
         with pytest.raises(AddressError) as error:
-            made.places((at, 9), storing=storing)
+            made.pieces((at, 9), storing=storing)
         assert error.value.kind == "alignment"
         assert f"{near}; got ({at}, 9). A GPU stops" in str(error.value)
         assert "(PTX ISA 9.1, 5.5.3.1 " in str(error.value)
@@ -350,7 +350,7 @@ def test_copies_that_no_hardware_does():
         made.load(memory[:-1], shared, 0, (0, 16))
     for at in ((0,), (0, 0, 0), (1 << 31, 0), 5):
         with pytest.raises(OperandError, match="coordinates of 32 bits each, innermost first"):
-            made.places(at)
+            made.pieces(at)
     with pytest.raises(OperandError, match=r"cannot have negative coordinates; got \(-8, 0\)"):
         made.store(memory, shared, 0, (-8, 0))
     assert not memory.any()

@@ -40,7 +40,7 @@ class Scene:
 
     def copy(self, at, tensor_map, *coordinates):
         """One box to `at`: its bytes are copied in three parts, 8 bits of their numbers each."""
-        places = tensor_map.places(coordinates, at)
+        places = tensor_map.pieces(coordinates, at)
         parts = []
         for shift in (0, 8, 16):
             near = np.zeros(1 << 17, np.uint8)

@@ -44,7 +44,7 @@ def test_the_bits_it_names_decide_about_that_chunk_and_no_other(name: str) -> No
         told_row, told_chunk, lane, high, low = map(int, match.groups())
         assert (told_row, told_chunk, high) == (row, chunk, low + 3)
         now = int(metadata[lane]) >> low & 15
-        other = next(code for code in found.facts.pattern.places if code != now)
+        other = next(code for code in found.facts.pattern.positions if code != now)
         changed = metadata.copy()
         changed[lane] = int(metadata[lane]) & ~(15 << low) & 0xFFFFFFFF | other << low
         before, after = (sparse.decompress(values, each, found) for each in (metadata, changed))

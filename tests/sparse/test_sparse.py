@@ -129,7 +129,7 @@ def test_every_choice_of_places_has_its_code(instruction):
         fragment = instruction.fragments["e"]
         lane, slot = fragment.layout.holders(0, 3, 0)[0]
         code = int(metadata[lane]) >> (4 * slot) & 15
-        assert pattern.places[code] == tuple(places)
+        assert pattern.positions[code] == tuple(places)
         assert (bits(instruction, values)[3, : pattern.stored] == one).all()
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tcemu.course.judges import Function
 from tcemu.course.record import Exercise
-from tcemu.layouts.tensor_moves import cells
+from tcemu.layouts.tcgen05_ld_st import cells
 
 Array = npt.NDArray[Any]
 

@@ -127,7 +127,7 @@ class RemoteCore(Core):
         grid: Any = SimpleNamespace(resident=place.resident, launch=place.launch, clock=_CLOCK.__next__)
         self.block: Any = SimpleNamespace(
             index=place.ctaid, shape=shape, warps=place.warps, rank=place.rank, number=place.number, grid=grid,
-            cluster=SimpleNamespace(index=place.clusterid), place=place.place,
+            cluster=SimpleNamespace(index=place.clusterid), cluster_ctaid=place.cluster_ctaid,
         )  # fmt: skip
         self.grid = grid
         self.index, self.present, self.bits, self.at = place.index, place.present, place.present, None

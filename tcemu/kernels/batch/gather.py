@@ -294,7 +294,7 @@ class Load(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Place:
+class Elements:
     """Where the elements of a matrix are in registers: the word and first bit of each, in C order, and its mask."""
 
     word: Array
@@ -329,13 +329,13 @@ class Results:
 class Pruned:
     """Which elements of a sparse A are stored: four bits of metadata for each chunk of a row say it.
 
-    word and bit: where the bits of each chunk are in the words of metadata, (m, chunks). places: for each legal value,
-    the places in the chunk, in the order in which the elements are stored. chunk: the elements of a chunk.
+    word and bit: where the bits of each chunk are in the words of metadata, (m, chunks). positions: for each legal
+    value, those in the chunk, in the order in which the elements are stored. chunk: the elements of a chunk.
     """
 
     word: Array
     bit: Array
-    places: Mapping[int, Sequence[int]]
+    positions: Mapping[int, Sequence[int]]
     chunk: int
 
     @property
@@ -346,8 +346,8 @@ class Pruned:
     @property
     def illegal(self) -> int:
         """A word with a bit for each value that is not legal."""
-        return sum(1 << code for code in range(CODES) if code not in self.places)
+        return sum(1 << code for code in range(CODES) if code not in self.positions)
 
-    def codes_with(self, stored: int, place: int) -> int:
+    def codes_with(self, stored: int, position: int) -> int:
         """A word with a bit for each value that puts a stored element of the chunk at a place."""
-        return sum(1 << code for code, places in self.places.items() if places[stored] == place)
+        return sum(1 << code for code, positions in self.positions.items() if positions[stored] == position)

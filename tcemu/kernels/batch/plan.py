@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.kernels.batch.abi import FORMAT, PLAN, RULE, SCRATCH, WORK_WORDS
-from tcemu.kernels.batch.gather import CODES, Load, Place, Pruned, Results, gather_table, gather_words_at, words_read
+from tcemu.kernels.batch.gather import CODES, Elements, Load, Pruned, Results, gather_table, gather_words_at, words_read
 from tcemu.kernels.batch.load import ENTRIES, SPREAD_ROWS, SPREADS, UNCHANGED
 from tcemu.kernels.batch.others import run_grouped, run_plainly
 from tcemu.kernels.batch.run import run_fused, with_functions
@@ -107,9 +107,9 @@ class BatchPlan:
     rule: Rule
     formats: tuple[Sequence[int], Sequence[int]]
     sums: tuple[tuple[int, ...], ...]
-    a: Place
-    b: Place
-    c: Place
+    a: Elements
+    b: Elements
+    c: Elements
     d: Results
     pruned: Pruned | None = None
     #: Whether vectors must run along m: only there may words of ones stand for elements that are not stored.
@@ -121,7 +121,7 @@ class BatchPlan:
         """The same for an A with all its elements: words of ones stand for those that a sparse A does not store."""
         m, n, k = self.shape
         sums = tuple(_four_for_two(ks) for ks in self.sums)
-        return replace(self, shape=(m, n, 2 * k), sums=sums, a=Place(self.a.word, self.a.bit, -1), lengthwise=True)
+        return replace(self, shape=(m, n, 2 * k), sums=sums, a=Elements(self.a.word, self.a.bit, -1), lengthwise=True)
 
     @cached_property
     def along_n(self) -> bool:
@@ -230,7 +230,7 @@ class BatchPlan:
         if self.pruned is None:
             return [*loads, Load(_NOTHING, _NOTHING, _NOTHING, 0, 0, 0)]
         codes = self.lanes[:, None] * self._chunks + np.arange(self._chunks)[:, None]
-        return [*loads, Place(self.pruned.word, self.pruned.bit, CODES - 1).load(codes)]
+        return [*loads, Elements(self.pruned.word, self.pruned.bit, CODES - 1).load(codes)]
 
     @cached_property
     def _made(self) -> tuple[Array, Array]:

@@ -80,7 +80,7 @@ def _multiply_tiles(plan_address, work_address):  # type: ignore[no-untyped-def]
         call(plan.compute_chains, (plan_address, work_address))
 
 
-class _Place:
+class _Chain:
     """How far the loop over all chains has come: tile, group of x, group of y, block, and the chain of x and of y."""
 
     def __init__(self, code: Code, of_x: Lanes, of_y: Lanes, steps: Lanes) -> None:
@@ -139,7 +139,7 @@ def blocks(typingctx, plan, work, path):  # type: ignore[no-untyped-def]
         unit = wide.compare("!=", 0).choose(code.long(2), code.long(1))
 
         def all_blocks(wide: Any, special: Any, scaled: Any, of_scales: Lanes, short: Any) -> None:
-            place = _Place(code, of_x, of_y, steps)
+            place = _Chain(code, of_x, of_y, steps)
             # One loop instead of four nested ones, which are often short, and each has addresses to prepare.
             with code.loop(0, tiles * of_x * of_y * steps):
                 tile, i, j, block, chain_x, chain_y = place.now()

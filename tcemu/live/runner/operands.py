@@ -18,7 +18,7 @@ from tcemu.errors import ArithmeticUnknown, OperandError, TcemuError
 from tcemu.formats.arrays import as_array
 from tcemu.instructions.instruction import Instruction
 from tcemu.instructions.mma_block_scale import byte_and_thread
-from tcemu.instructions.mma_sp import selector, stored_places
+from tcemu.instructions.mma_sp import k_of_stored, selector
 from tcemu.instructions.multiply import broadcast
 from tcemu.instructions.operand import Kind, Operand
 from tcemu.instructions.run import run as emulate
@@ -81,7 +81,7 @@ def _check_metadata(instruction: Instruction, parts: Mapping[str, Part], texts: 
     """Raise OperandError for illegal metadata, whose result is undefined."""
     if "e" in parts:
         held, _ = parts["e"]
-        stored_places(instruction, held.reshape(-1, held.shape[-1]), int(texts["f"]))
+        k_of_stored(instruction, held.reshape(-1, held.shape[-1]), int(texts["f"]))
 
 
 def _copy(bytes_: Any) -> Any:

@@ -75,20 +75,20 @@ class ProxyFenced(WarpEvent):
 class TensorMapFenced(WarpEvent):
     """The active lanes executed fence.proxy.tensormap::generic, or tensormap.cp_fenceproxy, which contains one.
 
-    An acquiring fence is about the tensor map at `place` in global memory.
+    An acquiring fence is about the tensor map at address `tensor_map` of global memory.
     """
 
     semantics: Literal["acquire", "release", "acq_rel"]
     scope: str
-    place: int = -1
+    tensor_map: int = -1
 
 
 @dataclass(eq=False)
 class TensorMapRead(WarpEvent):
-    """A tensor copy reads the tensor map at `place` in global memory, through a separate proxy."""
+    """A tensor copy reads the tensor map at address `tensor_map` of global memory, through a separate proxy."""
 
     instruction: Instruction
-    place: int
+    tensor_map: int
 
 
 @dataclass(eq=False)

@@ -65,7 +65,7 @@ def change_metadata(
     sparse = _with_metadata(instruction)
     registers = [as_array(each, name) for name, each in (("a", a), ("b", b), ("c", c), ("metadata", metadata))]
     d, slots = sparse.fragments["d"], sparse.fragments["e"].layout.slots
-    codes = [f"{code:#06b}" for code in sorted(pattern_of(sparse).places)]
+    codes = [f"{code:#06b}" for code in sorted(pattern_of(sparse).positions)]
     before = d.unpack(run(sparse, *registers, 0))
 
     def draw(code: str, lane: int, group: int) -> Picture:

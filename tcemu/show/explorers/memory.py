@@ -15,7 +15,7 @@ from tcemu.formats.arrays import as_array
 from tcemu.instructions import Instruction, parse, run
 from tcemu.layouts import Descriptor, Fragment, copy_tile
 from tcemu.layouts.canonical import Major
-from tcemu.layouts.tensor_moves import move
+from tcemu.layouts.tcgen05_ld_st import layout_of
 from tcemu.show.explorers.explorer import Choice, Explorer, Range, controls
 from tcemu.show.picture import Picture
 
@@ -97,7 +97,7 @@ def registers_of_tcgen05_ld(shape: str = "16x256b", thread: int = 5) -> Explorer
     `shape` is one of PTX's, with the number of repetitions that fills 8 columns. Raises OperandError for another one.
     """
     container = Container(lookup("s32"), 32)
-    loads = {name: Fragment("r", move(name, num), container, "b32") for name, num in _LOADS.items()}
+    loads = {name: Fragment("r", layout_of(name, num), container, "b32") for name, num in _LOADS.items()}
     return Explorer(
         lambda shape, thread: show.fragment_map(loads[shape], thread),
         controls({"shape": shape, "thread": thread}, shape=tuple(_LOADS), thread=31),

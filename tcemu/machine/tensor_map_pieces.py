@@ -21,7 +21,7 @@ ALIGN, UNIT = 128, 16
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
+class Pieces:
     """Where one copy reads and writes: pieces of `size` bytes each, in the order of the box, innermost dimension first.
 
     `inside` (n,) says which pieces lie in the tensor; of the others only the address in shared memory has a meaning.

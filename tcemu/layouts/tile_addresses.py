@@ -13,13 +13,13 @@ from tcemu.formats.arrays import as_array
 
 Array = npt.NDArray[Any]
 #: The byte of element (mn, k), the strides (bytes along mn, bytes along k), or an array (mn, k) of bytes.
-Places = Callable[[int, int], int] | Sequence[int] | npt.ArrayLike
+TileAddresses = Callable[[int, int], int] | Sequence[int] | npt.ArrayLike
 
 #: More elements, of one bit each, than fit into the 256 KiB that a descriptor reaches.
 MOST = 8 << 18
 
 
-def places(tile: Any, bits: int, mn: Any = None, k: Any = None, start: Any = 0) -> Array:
+def addresses_of(tile: Any, bits: int, mn: Any = None, k: Any = None, start: Any = 0) -> Array:
     """The addresses (mn, k) of a tile, or (mn, k / 8) of the bytes of elements of one bit."""
     per, first = max(8 // bits, 1), whole(start, "start", LayoutError)
     numbers = None if callable(tile) else as_array(tile, "a tile must be a function, two strides or an array (mn, k)")

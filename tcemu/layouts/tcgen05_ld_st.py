@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 
 #: By shape: the pattern, the sizes of its digits and the digit that counts .num. h is the half of a warp that
 #: .16x32bx2 gives columns of its own; its weight is the instruction's immediate, here the number of columns of a half.
-_MOVES: dict[str, tuple[str, dict[str, int], str]] = {
+_SHAPES: dict[str, tuple[str, dict[str, int], str]] = {
     "32x32b": ("t r -> t r", {"t": 32}, "r"),
     "16x64b": ("(v g) (r u) -> (g u v) r", {"g": 8, "u": 2, "v": 2}, "r"),
     "16x128b": ("(v g) (s q) -> (g q) (s v)", {"g": 8, "q": 4, "v": 2}, "s"),
@@ -30,9 +30,9 @@ _MOVES: dict[str, tuple[str, dict[str, int], str]] = {
 
 
 @cache
-def move(shape: str, num: int) -> Layout:
+def layout_of(shape: str, num: int) -> Layout:
     """(lane, column) of each (thread, register) of .shape.xnum."""
-    pattern, sizes, digit = _MOVES[shape]
+    pattern, sizes, digit = _SHAPES[shape]
     return Layout(pattern, **sizes, **{digit: num})
 
 
@@ -42,7 +42,7 @@ def cells(shape: str, num: int, packed: bool = False, split: int | None = None) 
 
     A packed register holds the low halves of two neighbouring columns. `split` is the immediate of .16x32bx2.
     """
-    layout = move(shape, num)
+    layout = layout_of(shape, num)
     lanes, columns = np.divmod(layout.gather, layout.shape[1])
     half = np.zeros_like(columns) if split is None else columns // num
     columns = columns - num * half
