@@ -174,6 +174,7 @@ def names(module: Module) -> dict[str, Any]:
     named: dict[str, Any] = {each: Template(module, each) for each in module.templates}
     for each in module.kernels:
         name = each.split("::")[-1]
+        each = each.replace("(anonymous namespace)::", "")  # noqa: PLW2901 - a name for Python
         if not re.search("[<(]", each) and name not in _ambiguous(module):
             named[name] = module[each]
     return named
@@ -225,5 +226,11 @@ def register(shell: Any) -> None:
 
 def _without_magic(result: Any) -> None:
     """Say what is missing from a cell of CUDA C++ that Python does not understand."""
-    if isinstance(result.error_before_exec, SyntaxError) and "__global__" in (result.info.raw_cell or ""):
-        print("Note: a cell of CUDA C++ begins with %%cuda, in its first line", file=sys.stderr)  # noqa: T201 - likewise
+    if not isinstance(result.error_before_exec, SyntaxError):
+        return
+    notes = {
+        "__global__": "a cell of CUDA C++ begins with %%cuda, in its first line",
+        "<<<": "Python writes kernel<<<grid, block>>>(x, n) as kernel[grid, block](x, n)",
+    }
+    for note in [note for word, note in notes.items() if word in (result.info.raw_cell or "")][:1]:
+        print(f"Note: {note}", file=sys.stderr)  # noqa: T201 - likewise

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tcemu.cuda.host_code import SILENT
 from tcemu.cuda.toolkit import OWN
-from tcemu.errors import CompilationError, counted, listing
+from tcemu.errors import CompilationError, PtxError, counted, listing
 from tcemu.tracebacks import place
 
 #: Messages shown at most.
@@ -165,11 +165,33 @@ def _foreign(errors: Iterable[Message]) -> str:
     return f"NVRTC does not know {told} outside comments and strings: names have ASCII letters, and quotes are ' and \""
 
 
-def warnings(log: str) -> tuple[Message, ...]:
-    """Warnings about the user's own lines: not about CUDA's headers."""
+def warnings(log: str, whole: str = "") -> tuple[Message, ...]:
+    """Warnings about the user's own lines: not about CUDA's headers.
+
+    `whole` is a source of which something was left out, whose names may look unused.
+    """
     own = str(OWN.parent)
     others = (each for each in messages(log) if not each.error)
-    return tuple(each for each in others if "nvidia" not in Path(each.file).parts and own not in each.file)
+    mine = (each for each in others if "nvidia" not in Path(each.file).parts and own not in each.file)
+    return tuple(each for each in mine if not _needed(each, whole))
+
+
+def _needed(warning: Message, whole: str) -> bool:
+    """Whether what looks unused is a kernel, or has a use in what was left out."""
+    unused = re.search(r'(function|variable) "(?:.*::)?(\w+)(?:\(.*\))?" was declared but never', warning.said)
+    if not unused:
+        return False
+    kernel = "__global__" in "".join(warning.excerpt)
+    return (kernel and unused[1] == "function") or len(re.findall(rf"\b{unused[2]}\b", SILENT.sub("", whole))) > 1
+
+
+def in_asm(error: PtxError, text: str) -> PtxError:
+    """The error for PTX that an asm statement wrote: at the line of the statement."""
+    before = "\n".join(text.splitlines()[: error.line])
+    last = re.findall(r"^\s*\.loc\s+(\d+)\s+(\d+)", before, re.MULTILINE)[-1:]
+    files = dict(re.findall(r'^\s*\.file\s+(\d+)\s+"(.*?)"', text, re.MULTILINE))
+    where = next((f"{place(files[file], int(line))}: asm: " for file, line in last if file in files), "")
+    return PtxError(f"{where}{error}", error.line)
 
 
 def lacks_std(log: str) -> bool:

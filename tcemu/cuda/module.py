@@ -19,7 +19,7 @@ from tcemu.cuda.headers import HOST, TORCH, beside, for_host, near
 from tcemu.cuda.host_code import Macros, device_side, mentions_device
 from tcemu.cuda.nvrtc import Answer, Request
 from tcemu.cuda.toolkit import OWN, toolkit
-from tcemu.errors import CompilationError, OperandError, UnknownKey, listing
+from tcemu.errors import CompilationError, OperandError, PtxError, UnknownKey, listing
 from tcemu.instructions.targets import target_named
 
 EMPTY: Mapping[str, object] = MappingProxyType({})
@@ -60,10 +60,14 @@ class Module(ptx.Module):
     """
 
     def __init__(self, source: Source, answer: Answer) -> None:
-        super().__init__(_with_own_names(answer.ptx, source.paths), source.name, source.arch)
+        text = _with_own_names(answer.ptx, source.paths)
+        try:
+            super().__init__(text, source.name, source.arch)
+        except PtxError as error:
+            raise messages.in_asm(error, text) from None
         self.source, self.ptx = source.text, self.text
         self.left_out = source.left_out
-        self.warnings = messages.warnings(answer.log)
+        self.warnings = messages.warnings(answer.log, source.text if source.left_out else "")
         self._from = source
         self._instances: dict[str, ptx.Module] = {}
 
@@ -364,7 +368,9 @@ def _with_own_names(text: str, paths: Mapping[str, str]) -> str:
 
 
 def _call_in_words(module: Module) -> str:
-    name = next(iter((*module.kernels, *module.templates)), "kernel")
+    name = next(iter((*module.kernels, *module.templates)), "")
+    if not name:
+        return "it compiles kernels, functions with __global__, and Python launches them"
     return f"call the kernels from Python, {name}[grid, block](...), with numpy arrays; cudaMalloc is not needed"
 
 

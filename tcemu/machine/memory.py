@@ -151,7 +151,10 @@ class Bytes:
         if self.space == "shared":
             beside = self._beside(at)
             has = int(self._ends[0]) if len(self._ends) else 0
-            return f"{problem}, which has {has} bytes in this launch" + (f": {beside}" if beside else "")
+            none = "" if has else ": if its size is the launch's to say (extern __shared__), shared= gives it"
+            return f"{problem}, which has {has} bytes in this launch" + (f": {beside}" if beside else none)
+        if not at:
+            return f"{problem}: it is the null pointer"
         if not len(self._starts):
             return f"{problem}: the kernel has no array among its arguments"
         before = max(int(np.searchsorted(self._starts, at, side="right")) - 1, 0)

@@ -124,14 +124,15 @@ class FrontSite(Site):
     """A line of a program that a front end executes, such as PTX, for `core.at`: made once for each instruction.
 
     Its callers are the lines that it was inlined at, so that nobody looks for them among Python's frames. A function
-    that the program calls has a site for each line that calls it.
+    that the program calls has a site for each line that calls it. `within` are functions of CUDA's own headers, in
+    which it is a line that its author knows nothing of.
 
     >>> from tcemu.machine.sites import FrontSite, Site
     >>> FrontSite("kernel.cu", 7, "load(float*, int)", (Site("kernel.cu", 30, "scale(float*)"),)).line
     7
     """
 
-    __slots__ = ()
+    within: tuple[str, ...] = ()
 
     @property
     def callers(self) -> tuple[Site, ...]:

@@ -60,7 +60,7 @@ class Module:
     def __init__(self, text: str, name: str = "kernel.ptx", target: str = "", *, fmad: bool = True) -> None:
         """`fmad` is whether a product and a sum become one operation where PTX leaves it open, as ptxas does it."""
         self.text, self.name, self.fmad = text, name, fmad
-        self.parsed = assembly.parse(text, name if name.endswith(".ptx") else f"the PTX of {name}")
+        self.parsed = assembly.parse(text, name if name.endswith(".ptx") else f"the PTX of {cell(name) or name}")
         self.target = str(target_named(target or self.parsed.target))
         #: what the variables hold, which the kernels share
         self.storage = simt.Variables(self.parsed)

@@ -369,5 +369,6 @@ class SharedMemory:
 
 def _unused(site: Site) -> str:
     """Why what this line of a library has read may be undefined; empty for any other line."""
-    words = (why for function, why in _UNUSED.items() if re.match(rf"{function}\b", site.function))
+    functions = (site.function, *getattr(site, "within", ()))
+    words = (why for each in functions for library, why in _UNUSED.items() if re.match(rf"{library}\b", each))
     return next(words, "")

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from tcemu.assembly import Function, Instruction, Line, Module
 from tcemu.machine.events import Site
 from tcemu.machine.sites import FrontSite
+
+#: CUDA's own headers, whose lines say nothing to the author of a kernel: what calls them does.
+_CUDA = re.compile(
+    r"[\\/](?:nvidia|usr[\\/]local[\\/]cuda[^\\/]*|tcemu[\\/]cuda)[\\/](?:.*[\\/])?include[\\/]|\b__nv_\w+\.h$"
+)
 
 
 class Sites:
@@ -27,8 +34,11 @@ class Sites:
         if line is None or not line.line:
             return FrontSite(self._module.name, instruction.text_line, function.short)
         calls: list[Site] = []
-        outer = line.inlined
-        while outer is not None:
-            calls.append(Site(outer.file, outer.line, outer.function or function.short))
-            outer = outer.inlined
-        return FrontSite(line.file, line.line, line.function or function.short, tuple(calls))
+        inner: Line | None = line
+        while inner is not None:
+            calls.append(Site(inner.file, inner.line, inner.function or function.short))
+            inner = inner.inlined
+        own = [each for each in calls if not _CUDA.search(each.file)] or calls
+        site = FrontSite(*own[0][:3], tuple(own[1:]))
+        site.within = tuple(each.function for each in calls if each not in own)
+        return site

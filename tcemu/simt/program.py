@@ -30,7 +30,6 @@ from tcemu.simt.lowering import ORIGIN, WINDOW, Lowering
 from tcemu.simt.steps import Access
 from tcemu.simt.swaps import begins_swaps
 from tcemu.simt.touches import Touches
-from tcemu.tracebacks import cell
 
 if TYPE_CHECKING:
     from tcemu.simt.frames import Frame
@@ -149,9 +148,7 @@ class Program:
     def _place(self, text: Text) -> str:
         """Where an instruction is, for an error: its line, and that of the PTX text."""
         site = self.code.sites.of(text, self.function)
-        name = self.code.module.name
-        source = name.removeprefix("the PTX of ")
-        where = f"line {text.text_line} of {name.removesuffix(source)}{cell(source) or source}"
+        where = f"line {text.text_line} of {self.code.module.name}"
         if text.line is None:
             return f"{self.function.short}: {where}"
         called = f", called at {site.inlined[-1]}" if site.inlined else ""

@@ -56,6 +56,27 @@ __global__ void lambda() {}""",
     "%%cuda\ntemplate <typename T> __global__ void size(int* x) { *x = sizeof(T); }",
     "size[np.float64][1, 1](y), size[np.uint8][1, 1](y[1:]); y[:2]",
     "%%cuda\n__global__ void f(int* x) { *x = “1”; }",
+    """%%cuda
+#include <cstdio>
+const int SIZE = 512, NEVER = 1;
+namespace { __global__ void hidden(int* x) { *x = 9; } }
+static __global__ void alone(int* x) {}
+int main() { hidden<<<1, SIZE>>>(nullptr); }""",
+    "del print; hidden[1, 1](y)\nprint(y[0])\nhidden[1, 1](None)",
+    "%%cuda\nint main() { return 0; }",
+    '%%cuda\n__global__ void f(int* x) {\n    asm volatile("mov.u32 %0, %%tid.q;" : "=r"(*x));\n}',
+    "hidden<<<1, 1>>>(y)",
+    "%%cuda\n__global__ void f() { extern __shared__ int s[]; s[0] = 1; }",
+    "f[1, 1]()",
+    """%%cuda
+#include <cuda/atomic>
+__global__ void f(int* x) {
+    cuda::atomic_ref<int, cuda::thread_scope_block> count(*x);
+    count.fetch_add(1);
+}
+__global__ void g(cudaTextureObject_t t, float* x) { *x = tex1Dfetch<float>(t, 0); }""",
+    "f[2, 1](y)",
+    "g[1, 1](0, np.zeros(1, np.float32))",
 ]
 PROBE = """
 import sys
@@ -154,6 +175,30 @@ def test_names_that_mean_something_else(shown):
     assert told[26].endswith("a module of kernels has no attribute 'scale'; it is module['scale']")
     assert told[27].startswith("<kernel template add")
     assert told[29] == "array([8, 1], dtype=int32)"
+
+
+def test_what_was_left_out_is_no_reason_for_a_warning(shown):
+    assert shown[31].startswith('Cell In[31], line 3: variable "NEVER" was declared but never referenced')
+    assert shown[31].count("was declared") == 1
+    assert shown[32].startswith("9\nUndefinedBehaviour")
+    assert "lies outside global memory: it is the null pointer" in " ".join(shown[32].split())
+    assert shown[33].startswith(
+        "Note: main is host code, which tcemu does not run: it compiles kernels, functions with __global__, and Python "
+        "launches them"
+    )
+
+
+def test_errors_are_at_the_cell_s_line(shown):
+    told = {n: " ".join(text.split()) for n, text in shown.items()}
+    assert "Cell In[34], line 3: asm: the PTX of Cell In[34]:" in told[34]
+    assert told[35].endswith("Note: Python writes kernel<<<grid, block>>>(x, n) as kernel[grid, block](x, n)")
+    assert (
+        "0 bytes in this launch: if its size is the launch's to say (extern __shared__), shared= gives it" in told[37]
+    )
+    assert "at Cell In[38], line 5 in f (block 1, warp 0, lane 0) atom" in told[39]
+    assert "cccl" not in told[39]
+    assert "g: Cell In[38], line 7 (line" in told[40]
+    assert told[40].endswith("of the PTX of Cell In[38]): tex.1d.v4.f32.s32: tcemu has no textures or surfaces")
 
 
 def test_nothing_is_imported_in_the_background():

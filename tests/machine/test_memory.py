@@ -230,7 +230,7 @@ def test_where_memory_ends(row):
             "global",
             0,
             "b32",
-            "address 0, 4 bytes, lies outside global memory: 256 bytes before argument 0 (256 to 296)",
+            "address 0, 4 bytes, lies outside global memory: it is the null pointer",
         ),
         ("global", first + 40, "b32", "0 bytes after the end of argument 0 (256 to 296)"),
         ("global", first + 44, "b32", "4 bytes after the end of argument 0 (256 to 296)"),
