@@ -26,6 +26,8 @@ PYTHON = ALLOWED - {"writefile"} | {"debug", "memit", "mprun", "lprun", "heat", 
 #: A kernel's definition in CUDA C++, up to its name. A macro may stand for `__global__`, so that any `void` counts, and
 #: __launch_bounds__(128) may stand behind it.
 _KERNEL = re.compile(r"\bvoid\s+(?:__\w+__\s*\([^)]*\)\s*)*(\w+)\s*\(")
+#: A `__device__` function's definition or declaration, up to its name.
+_DEVICE = re.compile(r"\b__device__\b[^;{}()=]*?\b(\w+)\s*\(")
 #: A macro that stands for words with `void` among them, such as `__global__ void`.
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(.*\bvoid\b.*)$", re.MULTILINE)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -49,11 +51,12 @@ class CudaText(str):
     """
 
     __slots__ = ("__name__",)
+    __name__: str
 
     def __new__(cls, name: str, text: str) -> Self:
         """The text of a cell, as its kernel of this name."""
         made = super().__new__(cls, text)
-        made.__name__ = name  # type: ignore[attr-defined] # mypy does not see the slot
+        made.__name__ = name
         return made
 
     def __getitem__(self, configuration: Any) -> Any:
@@ -63,13 +66,38 @@ class CudaText(str):
         """Launch nothing."""
 
 
-def cuda_kernels(source: str) -> dict[str, CudaText] | None:
-    r"""The kernels of a cell of CUDA C++, by name; None if it is another cell.
+class DeviceText(CudaText):
+    """A `__device__` function in a cell of CUDA C++: the text of the whole cell. Python cannot call it.
 
-    >>> from tcemu.cells import cuda_kernels
-    >>> list(cuda_kernels("%%cuda --arch sm_80\n__global__ void scale(float* x) {}"))
-    ['scale']
-    >>> cuda_kernels("x = 1") is None
+    >>> from tcemu.cells import DeviceText
+    >>> DeviceText("half", "%%cuda...")
+    <__device__ function half>
+    """
+
+    __slots__ = ()
+
+    def __getitem__(self, configuration: Any) -> Any:
+        raise TypeError(f"{self.__name__} is a __device__ function: a kernel can call it, but Python cannot")
+
+    def __call__(self, *args: Any, **options: Any) -> None:
+        """Raise TypeError."""
+        self[()]
+
+    def __repr__(self) -> str:
+        return f"<__device__ function {self.__name__}>"
+
+
+def cuda_functions(source: str) -> dict[str, CudaText] | None:
+    r"""What a cell of CUDA C++ gives to Python, by name; None if it is another cell.
+
+    These are its kernels, or its `__device__` functions if it has no kernel.
+
+    >>> from tcemu.cells import cuda_functions
+    >>> cuda_functions("%%cuda --arch sm_80\n__device__ int one() { return 1; } __global__ void f(int* x) {}").keys()
+    dict_keys(['f'])
+    >>> cuda_functions("%%cuda\n__device__ int one() { return 1; }")
+    {'one': <__device__ function one>}
+    >>> cuda_functions("x = 1") is None
     True
     """
     if not re.match(r"\s*%%cuda\b", source):
@@ -78,7 +106,8 @@ def cuda_kernels(source: str) -> dict[str, CudaText] | None:
     code = _COMMENT.sub(" ", text)
     for name, stands_for in _MACRO.findall(code):
         code = re.sub(rf"\b{name}\b", stands_for.replace("\\", r"\\"), code)
-    return {name: CudaText(name, text) for name in _KERNEL.findall(code)}
+    kind, names = (CudaText, _KERNEL) if "__global__" in code else (DeviceText, _DEVICE)
+    return {name: kind(name, text) for name in names.findall(code)}
 
 
 class Cells:
@@ -111,9 +140,9 @@ class Cells:
         """Run a cell, whose lines reports quote as those of `file`. Raises what it raises."""
         linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
         self.namespace["In"].append(source)
-        kernels = cuda_kernels(source)
-        if kernels is not None:
-            self.namespace.update(kernels)
+        functions = cuda_functions(source)
+        if functions is not None:
+            self.namespace.update(functions)
             return
         source = _EXTENSION.sub("", source)
         if "IPython" in source:  # which may ask for the shell that runs
@@ -272,9 +301,9 @@ def python_of(source: str) -> str:
     >>> python_of("%%cuda\n__global__ void f(int* x) {}")
     'f = None\n'
     """
-    kernels = cuda_kernels(source)
-    if kernels is not None:
-        return " = ".join((*kernels, "None")) + "\n" * source.count("\n") if kernels else "\n" * source.count("\n")
+    functions = cuda_functions(source)
+    if functions is not None:
+        return (" = ".join((*functions, "None")) if functions else "") + "\n" * source.count("\n")
     lines = source.split("\n")
     while lines and not lines[0].strip():
         del lines[0]

@@ -23,6 +23,8 @@ def card(exercise: Exercise) -> str:
     if exercise.section:
         facts.append(f"**Manual:** {reference(exercise.section.split(', '))}.")
     facts.append(f"**Judged by:** {exercise.how}, for {counted(exercise.points, 'point')}.")
+    if signature := getattr(exercise.judge, "signature", ""):
+        facts.append(f"**In CUDA C++, if you like:** `{signature}`, in a `%%cuda` cell without a kernel.")
     if exercise.best:
         facts.append(f"**Best known:** {', '.join(f'{value:,} {name}' for name, value in exercise.best.items())}.")
     if exercise.varies:

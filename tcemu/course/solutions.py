@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tcemu.cells import cuda_kernels
+from tcemu.cells import cuda_functions
 from tcemu.course.checking import verdicts_of
 from tcemu.course.record import Given
 from tcemu.course.verdict import Verdict
@@ -71,10 +71,10 @@ class Solution:
 
 
 def execute(source: str, file: str, namespace: dict[str, Any]) -> None:
-    """Run source code so that errors and reports can quote its lines; a cell of CUDA C++ defines kernels, as text."""
-    kernels = cuda_kernels(source)
-    if kernels is not None:
-        namespace.update(kernels)
+    """Run source code so that errors and reports can quote its lines; of CUDA C++, functions are texts."""
+    functions = cuda_functions(source)
+    if functions is not None:
+        namespace.update(functions)
         return
     source = "\n".join("" if line.startswith("%load_ext ") else line for line in source.split("\n"))
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
@@ -98,7 +98,7 @@ def cut(code: str, name: str) -> str:
         raise CourseError(f"{name}: the solution must be between the lines {BEGIN} and {END}")
     lines = [line.strip() for line in solution.splitlines()]
     stub = "..."
-    if cuda_kernels(code) is not None:  # the marks are comments of C++, and so are the dots
+    if cuda_functions(code) is not None:  # the marks are comments of C++, and so are the dots
         return f"{before}{stub}{after}"
     if any(line.startswith("return") for line in lines):
         stub = "return ..."

@@ -16,12 +16,13 @@ import keyword
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from tcemu.cells import cuda_functions
 from tcemu.cuda import compiler, stored
 from tcemu.errors import CompilationError, OperandError, UnknownKey, listing
 from tcemu.tracebacks import cell as running_cell
@@ -91,7 +92,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def cell(shell: Any, line: str, body: str) -> None:
-    """Compile a cell, and give its kernels, templates and variables to the user's namespace."""
+    """Compile a cell, and give its kernels and templates to the user's namespace, or else its __device__ functions."""
     from tcemu.cuda.module import compiled
 
     asked, more = _asked(line)
@@ -110,13 +111,13 @@ def cell(shell: Any, line: str, body: str) -> None:
         raise
     for warning in module.warnings:
         print(warning, file=sys.stderr)  # noqa: T201 - a compiler's warnings
-    for note in _notes(module, asked.module):
+    given = names(module) or cuda_functions(f"%%cuda {line}\n{body}") or {}
+    for note in _notes(module, asked.module, given):
         print(f"Note: {note}", file=sys.stderr)  # noqa: T201 - likewise
     _cells(shell)[f"Cell In[{_number(shell)}]"] = body
-    named = names(module)
-    for note in _replaced(shell, named):
+    for note in _replaced(shell, given):
         print(f"Note: {note}", file=sys.stderr)  # noqa: T201 - likewise
-    shell.user_ns.update(named)
+    shell.user_ns.update(given)
     if asked.module:
         shell.user_ns[asked.module] = module
 
@@ -150,13 +151,13 @@ def _elsewhere(shell: Any, said: str) -> Iterator[tuple[str, str]]:
 
 
 def _replaced(shell: Any, named: Iterable[str]) -> Iterator[str]:
-    """What a user should know of kernels whose names mean something else in Python."""
+    """What a user should know of functions whose names mean something else in Python."""
     for name in named:
         before = shell.user_ns.get(name, getattr(builtins, name, None))
         if keyword.iskeyword(name):
             yield f"{name} is a word of Python; module[{name!r}] is the kernel after %%cuda -o module"
         elif isinstance(before, ModuleType | BuiltinFunctionType | FunctionType | type):
-            yield f"{name} is this kernel now, and no longer the {type(before).__name__} {before.__name__}"
+            yield f"{name} is this cell's now, and no longer the {type(before).__name__} {before.__name__}"
 
 
 def _number(shell: Any) -> int:
@@ -180,12 +181,12 @@ def names(module: Module) -> dict[str, Any]:
     return named
 
 
-def _notes(module: Module, asked: str) -> Iterator[str]:
+def _notes(module: Module, asked: str, given: Mapping[str, Any]) -> Iterator[str]:
     """What a user should know of a cell that compiled."""
     from tcemu.cuda.module import dialect_in_words, host_code_in_words
 
     yield from filter(None, (host_code_in_words(module), dialect_in_words(module)))
-    if not module.kernels and not module.templates:
+    if not given and not module.templates:
         yield "the cell has no kernel: a kernel is a function with __global__ before `void`"
     whole = asked or "module"
     how = "" if asked else f" after %%cuda -o {whole}"

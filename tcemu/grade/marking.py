@@ -8,6 +8,7 @@ runs again in a new box, and costs the exercises that it checks; so is a check w
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -103,7 +104,7 @@ class Marking:
     def run(self) -> None:
         """Run the notebook until every exercise has a mark, or the time is up."""
         self.latest = time.monotonic() + PATIENCE * self.seat.limits.notebook
-        if b"__global__" in self.content and any(_in_cuda(each) for each in self.wanted.values()):
+        if re.search(rb"__(global|device)__", self.content) and any(_in_cuda(each) for each in self.wanted.values()):
             _check_compiler()
         with nvrtc.started_by(partial(compiler, self.seat)):
             self._run_in_boxes()

@@ -3,7 +3,7 @@
 import pytest
 
 import tcemu
-from tcemu.cells import CudaText, cuda_kernels, python_of
+from tcemu.cells import CudaText, cuda_functions, python_of
 from tcemu.course import cuda_answers, exercise, judged
 from tcemu.course.running import Cell
 from tcemu.errors import MissingPackage
@@ -99,9 +99,53 @@ def test_without_a_compiler_nothing_is_wrong(monkeypatch):
 
 def test_cells_define_kernels_without_compiling_them():
     text = f"%%cuda\n// __global__ void no(int* x)\n__global__ void __launch_bounds__(32) f(int* x) {{}}\n{HEAD} {{}}"
-    assert list(cuda_kernels(text)) == ["f", NAME]
+    assert list(cuda_functions(text)) == ["f", NAME]
     assert Cell("one", text).makes == {"f", NAME}
     assert python_of(text).count("\n") == text.count("\n")
-    assert cuda_kernels("x = '%%cuda'") is None
-    assert cuda_kernels(text)["f"][1, 32](None) is None  # a launch on the way to the check
-    assert cuda_answers.is_cuda(cuda_kernels(text)["f"])
+    assert cuda_functions("x = '%%cuda'") is None
+    assert cuda_functions(text)["f"][1, 32](None) is None  # a launch on the way to the check
+    assert cuda_answers.is_cuda(cuda_functions(text)["f"])
+
+
+PHASES = "__device__ void phases_of_a_stage(int step, int stages, int& stage, int& full, int& empty)"
+WANTED = f"called as {PHASES}"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (f"{PHASES} {{ stage = step % stages; full = step / stages % 2; }}", "does not set empty"),
+        (f"{PHASES} {{ stage = step % stages; full = step / stages % 2 }}", "your cell:2: expected a"),
+        (PHASES.replace("&", "*") + " { *stage = *full = *empty = 0; }", WANTED),
+        (PHASES.replace("__device__", "__global__").replace("&", "*") + " { *stage = 1; }", WANTED),
+        ("__device__ int phases_of_a_stage(int step, int stages) { return step; }", WANTED),
+        (f"namespace mine {{ {PHASES} {{ stage = 1; }} }}", WANTED),
+        (f"{PHASES} {{ while (true) stage++; }}", "never ends"),
+        (f"{PHASES} {{ __shared__ int x[4]; stage = full = empty = x[step % 4]; }}", "The sanitizer reports"),
+        (f"{PHASES} {{ int x[4] = {{step}}; stage = full = empty = x[1000 * step]; }}", "outside local memory"),
+    ],
+)
+def test_a_wrong_device_function_is_told_so(text, words):
+    verdict = said(f"%%cuda\n{text}", "phases_of_a_stage")
+    assert verdict.state == "wrong"
+    assert words in verdict.says
+
+
+def test_a_device_function_is_open_before_it_is_written_and_python_where_only_python_goes():
+    assert said(f"%%cuda\n{PHASES} {{\n    // ...\n}}", "phases_of_a_stage").state == "open"
+    assert (
+        "in Python: a function of row and thread_id" in said("%%cuda\n__device__ int f(int x);", "lane_of_scale").says
+    )
+    kernel = tcemu.cuda.compile(f"{HEAD} {{ {BODY} }}")[NAME]
+    assert f"must be {PHASES}, in a %%cuda cell" in judged(exercise("phases_of_a_stage"), kernel).says
+
+
+def test_a_cell_without_a_kernel_gives_its_device_functions():
+    text = "%%cuda\n// __device__ int no()\n__device__ int one() { return 1; }\n__device__ float x = f(2), y[] = {3};"
+    made = cuda_functions(text)["one"]
+    assert list(cuda_functions(text)) == ["one"]
+    assert Cell("one", text).makes == {"one"}
+    for use in (made, lambda: made[1, 32](1)):
+        with pytest.raises(TypeError, match="a kernel can call it, but Python cannot"):
+            use()
+    assert list(cuda_functions(f"{text}\n{HEAD} {{ }}")) == [NAME]

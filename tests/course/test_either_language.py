@@ -1,17 +1,61 @@
 """Exercises that may be answered in Python or in CUDA C++: both are right, and the same mistake gets the same words."""
 
+import re
+
 import pytest
 
 import tcemu
-from tcemu.cells import CudaText
+from tcemu.cells import cuda_functions
 from tcemu.course import exercise, judged
 from tcemu.course.bank import exercises
+from tcemu.course.cards import card
 
 pytestmark = pytest.mark.skipif(not tcemu.cuda.available(), reason="NVRTC is not installed")
 
 LANES = "int g = threadIdx.x / 4, t = threadIdx.x % 4;"
 WORD = "#include <cuda_fp16.h>\n#define WORD(x) *(const unsigned*)&(x)\n"
 ANSWERS = {
+    "where_of_a": """__device__ int low(int x) { return x % 8; }
+__device__ void where_of_a(int row, int column, int& lane, int& reg) {
+    lane = 4 * low(row) + low(column) / 2;
+    reg = column / 8 * 2 + row / 8;
+}""",
+    "what_is_in_a": """inline __device__ void what_is_in_a(unsigned lane, unsigned slot, int& row, int& column) {
+    row = lane / 4 + 8 * (slot & 1);
+    column = lane % 4 * 2 + slot / 2 * 8;
+}""",
+    "where_of_b": """template <class T> __device__ void where_of_b(T row, T column, T& lane, T& slot) {
+    lane = 4 * column + row % 8 / 2;
+    slot = row / 8;
+}""",
+    "swizzled_address": """#define LINE 128
+static __device__ unsigned swizzled_address(unsigned at, unsigned bytes) {
+    return bytes ? at ^ (at / LINE & bytes / 16 - 1) << 4 : at;
+}""",
+    "address_in_tile": """__device__ int address_in_tile(int start, int row, int column) {
+    const char* tile = (const char*)0 + start + 128 * row + 2 * column;
+    unsigned at = (unsigned)(unsigned long long)tile;
+    return at ^ at >> 3 & 0x70;
+}""",
+    "start_of_k_step": """
+__device__ int start_of_k_step(int swizzle, int step) {
+    switch (swizzle) {
+        case 0: return 2 * 1024 * step;
+        case 32: return 64 * 32 * step;
+        case 64: return step / 2 * 64 * 64 + step % 2 * 32;
+    }
+    return 32 * step;
+}""",
+    "lane_of_metadata": """__device__ void lane_of_metadata(int row, int chunk, int selector, int& lane, int& group) {
+    lane = row % 8 * 4 + 2 * selector + chunk / 4;
+    group = row / 8 * 4 + chunk % 4;
+}""",
+    "phases_of_a_stage": """__device__ void phases_of_a_stage(int step, int stages, int& stage, int& full, int& empty) {
+    stage = step % stages;
+    full = step / stages % 2;
+    empty = 1 - full;
+}""",
+    "dot_from_popc": "__device__ auto dot_from_popc(int k, int ones) { return k - 2 * ones; }",
     "wmma_gemm": """#include <mma.h>
 using namespace nvcuda;
 __global__ void wmma_gemm(const half* a, const half* b, float* c) {
@@ -77,13 +121,14 @@ __global__ void eight_rows(const half* a, const half* b, float* d) {
 
 
 def said(name, text):
-    return judged(exercise(name), CudaText(name, f"%%cuda\n{text}"), "ada")
+    return judged(exercise(name), (cuda_functions(f"%%cuda\n{text}") or {})[name], "ada")
 
 
 def test_every_exercise_for_both_languages_has_an_answer_here():
     both = {name for name, row in exercises().items() if len(getattr(row.judge, "languages", ())) > 1}
     assert both == set(ANSWERS)
-    assert all(f"__global__ void {name}(" in exercise(name).task for name in both)
+    for name in both:
+        assert re.search(rf"__global__ void {name}\(|__device__ \w+ {name}\(", card(exercise(name)))
 
 
 @pytest.mark.parametrize("name", ANSWERS)
@@ -93,6 +138,15 @@ def test_an_answer_in_cuda_is_right(name):
 
 
 WRONG = {
+    "where_of_a": ("column / 8 * 2 + row / 8", "column / 8 * 2", "The register does not depend on row // 8"),
+    "what_is_in_a": ("8 * (slot & 1)", "8 * (slot / 2)", "another part of register belongs there"),
+    "where_of_b": ("lane = 4 * column + row % 8 / 2", "lane = 4 * (row % 8) + column / 2", "This is the map of A."),
+    "swizzled_address": ("bytes / 16 - 1", "7", "You XOR three bits for every swizzle"),
+    "address_in_tile": (">> 3", ">> 4", "which is wrong"),
+    "start_of_k_step": ("64 * 32 * step", "32 * step", "which is wrong"),
+    "lane_of_metadata": ("2 * selector", "selector", "selector"),
+    "phases_of_a_stage": ("1 - full", "full", "The producer"),
+    "dot_from_popc": ("2 * ones", "ones", "it counts twice"),
     "wmma_gemm": ("wmma::col_major", "wmma::row_major", "You loaded B as row-major"),
     "row_major_b": ("<< 16", "<< 8", "out at [0, 0]"),
     "product_of_64": ("k < 64", "k < 32", "Only the first 32 columns of A"),

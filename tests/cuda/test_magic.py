@@ -77,6 +77,8 @@ __global__ void f(int* x) {
 __global__ void g(cudaTextureObject_t t, float* x) { *x = tex1Dfetch<float>(t, 0); }""",
     "f[2, 1](y)",
     "g[1, 1](0, np.zeros(1, np.float32))",
+    "%%cuda\n__device__ int half(int x) { return x / 2; }",
+    "half",
 ]
 PROBE = """
 import sys
@@ -141,6 +143,8 @@ def test_what_has_no_name_in_python_is_told(shown):
         "Note: Python reads and sets the variable mask as module['mask'] after %%cuda -o module"
     )
     assert shown[13] == "Note: the cell has no kernel: a kernel is a function with __global__ before `void`"
+    told = list(shown.values())
+    assert told[told.index("<__device__ function half>") - 1] == "", "its cell says nothing"
     assert "add<float, 5> is no instantiation of the template add" in " ".join(shown[14].split())
 
 
@@ -164,7 +168,7 @@ def test_what_is_no_cell_of_cuda_is_told(shown):
 def test_names_that_mean_something_else(shown):
     told = {n: " ".join(text.split()) for n, text in shown.items()}
     assert told[22] == (
-        "Note: print is this kernel now, and no longer the builtin_function_or_method print Note: lambda is a word of "
+        "Note: print is this cell's now, and no longer the builtin_function_or_method print Note: lambda is a word of "
         "Python; module['lambda'] is the kernel after %%cuda -o module"
     )
     assert told[23].endswith(

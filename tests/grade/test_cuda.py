@@ -97,6 +97,25 @@ def test_what_is_wrong_earns_nothing_and_is_told(what, cell, state, words):
     assert words in says, says
 
 
+#: Bodies of a __device__ function, where a function is asked for: the state, words of what the student reads.
+DEVICE = [
+    ("return k - 2 * ones;", "right", "Right in"),
+    ("return k - ones;", "wrong", "384 of 387 cases are wrong"),
+    ("while (true) ones++; return 0;", "wrong", "gives nothing back"),
+    ("", "open", "no body yet"),
+    ("return k - 2 * ones", "wrong", "your cell:2: expected a"),
+]
+
+
+@rows("body, state, words", DEVICE, lambda body, *_: body)
+def test_a_device_function_is_marked_as_one_in_python(body, state, words):
+    asked = {"dot_from_popc": exercise("dot_from_popc")}
+    cells = (f"%%cuda\n__device__ int dot_from_popc(int k, int ones) {{ {body} }}", "check(dot_from_popc)")
+    (mark,) = marks_of("07_integers_bits", notebook(SETUP, *cells), asked, "ada", SEAT, "key")
+    assert (mark.state, mark.points) == (state, mark.of if state == "right" else mark.points)
+    assert words in mark.says
+
+
 #: Ways to have the compiler read another file, whose lines it would quote.
 READS = [
     '#include "{}"', '/**/#include "{}"', '#/**/include "{}"', '%:include "{}"', '#include <{}>', '#inc\\\nlude "{}"',

@@ -94,7 +94,7 @@ EXERCISES = [
         "Where is A[row][column]?",
         "Write `where_of_a(row, column)`, which returns the lane and the register that hold element A[row][column] of "
         "`mma.sync` m16n8k16 with f16 operands.",
-        where_map(_MMA, "a"),
+        where_map(_MMA, "a", device="where_of_a"),
         minutes=10,
         only=(),
         know="the layout line of notebook 02",
@@ -110,7 +110,7 @@ EXERCISES = [
         "What is in register a of a lane?",
         "Write `what_is_in_a(lane, register)`, which returns row and column of the element of A in the low half of "
         "that register, for `mma.sync` m16n8k16 with f16 operands.",
-        what_map(_MMA, "a"),
+        what_map(_MMA, "a", device="what_is_in_a"),
         minutes=10,
         only=(),
         know="the layout line of notebook 02",
@@ -126,7 +126,7 @@ EXERCISES = [
         "Where is B[row][column]?",
         "Write `where_of_b(row, column)`, which returns the lane and the register that hold element B[row][column] of "
         "`mma.sync` m16n8k16 with f16 operands. B has 16 rows and 8 columns.",
-        where_map(_MMA, "b", others=[("A", _MMA, "a")]),
+        where_map(_MMA, "b", others=[("A", _MMA, "a")], device="where_of_b"),
         minutes=10,
         only=(),
         know="the layout line of notebook 02",

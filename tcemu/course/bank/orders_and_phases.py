@@ -112,6 +112,7 @@ EXERCISES = [
             _PHASE_MISTAKES,
             how="16 steps with 1 to 4 stages",
             wider={"step": range(16, 500), "stages": range(1, 12)},
+            device="phases_of_a_stage",
         ),
         minutes=8,
         only=(),

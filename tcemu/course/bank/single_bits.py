@@ -105,6 +105,7 @@ EXERCISES = [
             _popc_mistakes(),
             how="all counts for rows of 128, 200 and 256 signs",
             wider={"k": range(129, 2000)},
+            device="dot_from_popc",
         ),
         minutes=6,
         only=(),

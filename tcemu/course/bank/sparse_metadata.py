@@ -308,6 +308,7 @@ EXERCISES = [
             _LANE_MISTAKES,
             _about_lane,
             "every chunk with both selectors",
+            device="lane_of_metadata",
         ),
         minutes=15,
         only=(),

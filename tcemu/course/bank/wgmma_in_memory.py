@@ -182,6 +182,7 @@ EXERCISES = [
                 ),
             ),
             how="every swizzle and step",
+            device="start_of_k_step",
         ),
         minutes=20,
         only=(),

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.course.answers import all_called, function, named, wholes
+from tcemu.course.answers import AnswerError, all_called, function, named, wholes
+from tcemu.course.cuda_answers import device_values, is_cuda, signature
 from tcemu.course.judges.credit import credit
 from tcemu.course.mistakes import Mistake, diagnosis
 from tcemu.course.observe import about_map
@@ -52,6 +53,8 @@ class Function:
     how: str = "all of its values"
     #: Values of arguments beyond `over`, where there are more; a grader also tries some of these.
     wider: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    #: Its name, where it may be written as a __device__ function of CUDA C++, too.
+    device: str = ""
 
     def unseen(self, rng: np.random.Generator) -> Function | None:
         """The same function for other values, which a grader draws; None if `over` has all."""
@@ -62,6 +65,16 @@ class Function:
         return replace(self, over={name: drawn.get(name, values) for name, values in self.over.items()})
 
     @property
+    def languages(self) -> tuple[str, ...]:
+        """The languages in which it may be written."""
+        return ("Python", "CUDA C++") if self.device else ("Python",)
+
+    @property
+    def signature(self) -> str:
+        """What it is in CUDA C++; empty if it is to be written in Python."""
+        return signature(self.device, list(self.over), self.returns) if self.device else ""
+
+    @property
     def cases_in_all(self) -> int:
         """How many results the function has, all of which are looked at."""
         return math.prod(map(len, self.over.values()))
@@ -69,8 +82,12 @@ class Function:
     def collect(self, answer: Any, given: Given) -> Evidence:
         """Call the function in every case."""
         names = list(self.over)
-        learner = function(answer, names)
         cases = list(product(*self.over.values()))
+        if is_cuda(answer):
+            if not self.device:
+                raise AnswerError(f"This is to be written in Python: a function of {listing(names, 'and')}.")
+            return {"values": device_values(answer, self.device, names, self.returns, cases)}
+        learner = function(answer, names)
         values = []
         for case, result in zip(cases, all_called(learner, names, cases), strict=True):
             values.append(wholes(result, self.returns, f"{named(learner)}({', '.join(map(str, case))})"))

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.course.answers import AnswerError, Unanswered, answered, raised, watched
-from tcemu.course.cuda_answers import compiled, is_cuda
+from tcemu.course.cuda_answers import OPERATIONS, compiled, is_cuda
 from tcemu.course.judges.costs import METERS
 from tcemu.course.judges.values import Mistakes, Values, bits, none
 from tcemu.course.record import BROKEN, Evidence, Finding, Given
@@ -26,8 +26,6 @@ _MBARRIER = (
     "A phase of an mbarrier never completes: too few threads arrive, bytes are missing, or a thread waits for the "
     "wrong phase because the parity is not flipped."
 )
-#: The most operations of a warp of a kernel in CUDA C++: one that does not end has to.
-_OPERATIONS = 20_000
 #: What an empty kernel in CUDA C++ executes.
 _ENDS = {"ret", "exit"}
 #: How to find the lines that cost most.
@@ -159,7 +157,7 @@ class Kernel:
             if is_cuda(kernel):
                 asked.pop("target", "")
                 grid, block = asked.pop("grid", 1), asked.pop("block", 32)
-                result = kernel(grid, block, *args.values(), operations=_OPERATIONS, **asked)
+                result = kernel(grid, block, *args.values(), operations=OPERATIONS, **asked)
             else:
                 result = launch(watched(kernel) if scored else kernel, args=tuple(args.values()), **asked)
         except KeyboardInterrupt:

@@ -21,7 +21,13 @@ Array = npt.NDArray[Any]
 
 
 def where_map(
-    opcode: str, role: str, *, element: bool = False, others: Sequence[tuple[str, str, str]] = (), matrix: str = ""
+    opcode: str,
+    role: str,
+    *,
+    element: bool = False,
+    others: Sequence[tuple[str, str, str]] = (),
+    matrix: str = "",
+    device: str = "",
 ) -> Function:
     """Judge `where(row, column) -> (lane, register)`, or with `element` also the element's place in the register.
 
@@ -64,10 +70,11 @@ def where_map(
         tuple((says, cut(wrong)) for says, wrong in (*named, *right.mistakes())),
         about,
         "every element of the matrix",
+        device=device,
     )
 
 
-def what_map(opcode: str, role: str, *, element: bool = False) -> Function:
+def what_map(opcode: str, role: str, *, element: bool = False, device: str = "") -> Function:
     """Judge `what(lane, register) -> (row, column)` of the register's first element, or with `element` of any one.
 
     >>> from tcemu.course import Given, judges
@@ -91,7 +98,7 @@ def what_map(opcode: str, role: str, *, element: bool = False) -> Function:
         over["element"] = range(elements)
     inverses = ((says, _inverse(each, fragment)) for says, each in Map.of(fragment).mistakes_of_the_inverse())
     wrong = tuple((says, inverse) for says, inverse in inverses if inverse is not None)
-    return Function(over, ("row", "column"), right, wrong, how="every register of every lane")
+    return Function(over, ("row", "column"), right, wrong, how="every register of every lane", device=device)
 
 
 def _inverse(wrong: Map, fragment: Fragment) -> Callable[..., Array] | None:
