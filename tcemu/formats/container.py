@@ -67,7 +67,10 @@ class Container:
         return codec.storage(self.width)
 
     def pack(self, patterns: Array) -> Array:
-        """Patterns (..., n), unsigned, to registers (..., n / elements); n must be a multiple of `elements`."""
+        """Patterns (..., n), unsigned, to registers (..., n / elements), uint32 or uint64. Raises OperandError.
+
+        n must be a multiple of `elements`.
+        """
         dtype = self.register_dtype
         _check(patterns, f"patterns of {self.form.name}", "unsigned integers")
         if patterns.shape[-1] % self.elements:

@@ -191,7 +191,7 @@ class Format:
     # ------------------------------------------------------------------------------------------ codec
 
     def codes(self) -> npt.NDArray[Any]:
-        """Every pattern of the format, ascending, with padding bits 0. Raises FormatError for more than 2^19."""
+        """Every pattern, (2^bits,), ascending, with padding bits 0. Raises FormatError for more than 2^19."""
         if self.bits > 19:
             raise FormatError(f"{self.name} has 2^{self.bits} patterns, too many to list; codes() lists up to 2^19")
         return (np.arange(1 << self.bits, dtype=np.uint64) << np.uint64(self.padding)).astype(self.storage)

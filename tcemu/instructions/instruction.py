@@ -76,7 +76,7 @@ class Shape(NamedTuple):
 
     @staticmethod
     def read(word: str) -> Shape:
-        """The shape that "m16n8k16" or "m8n8" spells."""
+        """The shape that "m16n8k16" or "m8n8" spells. Raises IllegalInstruction."""
         sizes = _SIZES.fullmatch(word) if isinstance(word, str) else None
         if not sizes:
             raise IllegalInstruction(f"a shape must be spelt as in an opcode, e.g. 'm16n8k16'; got {briefly(word)}")

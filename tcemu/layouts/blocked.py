@@ -56,7 +56,7 @@ def from_blocked(blocked: npt.ArrayLike, rows: int, columns: int, axis: int = -1
     """The scale factors (..., rows, columns) of a buffer (..., bytes) in the order of the 128x4 blocks.
 
     With `axis` -2 they are (..., columns, rows), as for B. A buffer of any other shape is read from its first byte to
-    its last. Raises LayoutError if its size is not that of the padded blocks.
+    its last; the dtype stays. Raises LayoutError if its size is not that of the padded blocks.
 
     >>> blocked = tcemu.layouts.to_blocked(np.full((2, 3), 5))
     >>> blocked.shape, tcemu.layouts.from_blocked(blocked, 2, 3)  # a whole block
@@ -88,6 +88,8 @@ def from_blocked(blocked: npt.ArrayLike, rows: int, columns: int, axis: int = -1
 def blocked_offset(row: npt.ArrayLike, column: npt.ArrayLike, columns: int) -> Array:
     """Where scale (row, column) is in the order of the 128x4 blocks, for a matrix of `columns` columns; also arrays.
 
+    An int64 offset in scales, in the shape that `row` and `column` broadcast to. Raises LayoutError outside the matrix.
+
     >>> int(tcemu.layouts.blocked_offset(33, 5, columns=8))  # 512 + 1 * 16 + 1 * 4 + 1
     533
     """
@@ -113,7 +115,8 @@ _ORDERS: dict[str, Callable[[Array], Array]] = {
 def order_of_scales(buffer: npt.ArrayLike, scales: npt.ArrayLike, axis: int = -1) -> list[str]:
     """In which orders a buffer holds the scale factors (rows, columns): "rows", "columns", "blocked" (128x4), or none.
 
-    Several are possible where scales repeat. Bytes are compared, so that a NaN equals itself.
+    Several are possible where scales repeat. Bytes are compared, so that a NaN equals itself. Raises OperandError
+    for scales that are not a matrix, and for a buffer of another dtype.
 
     >>> scales = np.arange(256 * 8).reshape(256, 8)
     >>> tcemu.layouts.order_of_scales(tcemu.layouts.to_blocked(scales), scales)

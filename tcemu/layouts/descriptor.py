@@ -128,7 +128,7 @@ class Descriptor:
 
     @classmethod
     def decode(cls, bits: int) -> Descriptor:
-        """The descriptor that 64 bits encode; bits outside the fields are ignored."""
+        """The descriptor that 64 bits encode; bits outside the fields are ignored. Raises LayoutError."""
         bits = whole(bits, "a descriptor's 64 bits", LayoutError)
         if not 0 <= bits < 1 << 64:
             raise LayoutError(f"a descriptor must be an integer of 64 bits; got {briefly(bits)}")
@@ -212,7 +212,7 @@ class Descriptor:
         return Canonical(element_bits(element), major, self.swizzle)
 
     def address(self, mn: int, k: int, element: Element, major: Major = "K") -> int:
-        """The byte address of element (mn, k), or of its byte if several elements share one."""
+        """The byte address of element (mn, k), or of its byte if several elements share one. Raises LayoutError."""
         layout = self.layout(element, major)
         if not (is_whole(mn) and is_whole(k)) or mn < 0 or k < 0:
             raise LayoutError(f"mn and k must be whole numbers of at least 0; got mn {briefly(mn)}, k {briefly(k)}")

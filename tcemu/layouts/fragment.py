@@ -105,7 +105,7 @@ class Fragment:
         return self.layout.cute(transposed=self.role == "b")
 
     def position(self, lane: int, register: int, element: int = 0) -> tuple[int, ...]:
-        """The (row, column) held in `element` (0 is in the lowest bits) of `register` of `lane`."""
+        """The (row, column) held in `element` (0 is in the lowest bits) of `register` of `lane`. Raises LayoutError."""
         register, element = whole((register, element))
         if not (0 <= register < self.registers and 0 <= element < self.elements_per_register):
             raise LayoutError(
@@ -207,7 +207,7 @@ class Fragment:
 
     @property
     def bits_of_elements(self) -> tuple[Array, Array]:
-        """Where each element of the matrix is, in C order: its register, of all lanes, and its first bit there."""
+        """For each element of the matrix, in C order: its register among all lanes', int32 (n,), and first bit (n,)."""
         return self._table.source, self._table.bit
 
     @property

@@ -138,7 +138,7 @@ class Layout:
         return np.argsort(self.gather, axis=None, kind="stable").reshape(-1, self.copies)
 
     def position(self, lane: int, slot: int) -> tuple[int, ...]:
-        """The (row, column), or (batch, row, column), that `lane` holds in `slot`."""
+        """The (row, column), or (batch, row, column), that `lane` holds in `slot`. Raises LayoutError."""
         lane, slot = whole((lane, slot))
         if not (0 <= lane < self.lanes and 0 <= slot < self.slots):
             raise LayoutError(
@@ -148,7 +148,7 @@ class Layout:
         return tuple(int(index) for index in np.unravel_index(self.gather[lane, slot], self.shape))
 
     def holders(self, *position: int) -> list[tuple[int, int]]:
-        """Every (lane, slot) that holds the element at `position`, lowest lane first."""
+        """Every (lane, slot) that holds the element at `position`, lowest lane first. Raises LayoutError."""
         position = whole(position)
         inside = len(position) == len(self.shape) and all(0 <= p < s for p, s in zip(position, self.shape, strict=True))
         if not inside:
@@ -162,6 +162,7 @@ class Layout:
         """CuTe's line for the layout: ((lane digits), (slot digits)):((strides), (strides)), least significant first.
 
         Strides count elements of the matrix in column-major order; of the transposed matrix with `transposed`.
+        Raises LayoutError for a batch of matrices.
 
         >>> tcemu.layouts.Layout("(h g) (t p) -> (g t) (h p)", h=2, g=8, t=4, p=2).cute()
         '((4,8),(2,2)):((32,1),(16,8))'

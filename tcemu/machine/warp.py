@@ -27,7 +27,12 @@ class Warp(SpecialRegisters):
 
     The methods are named after the PTX opcodes, with underscores for dots. Addresses are in bytes: those in shared
     memory count from its start, those in global memory start at a pointer. An address is an integer for all lanes, or
-    an array (32,) with one for each lane. Results are registers of the warp, (32, n); predicates are bool (32,).
+    an array (32,) with one for each lane. Results are registers of the warp, (32, n) of uint32, or of uint64 for types
+    of 64 bits; predicates are bool (32,). Values to store are a number, (32,) or (32, n).
+
+    Each method's first line cites its section of the PTX ISA. Any of them raises OperandError for operands that do not
+    fit and IllegalInstruction on a target without the instruction. An access outside memory, or one that is not
+    aligned, ends the launch: with UndefinedBehaviour, or with MemoryFault if the sanitizer is off.
 
     >>> def lanes(warp, out):  # special registers, lanes, loads and stores
     ...     total = warp.redux_sync("add.u32", warp.laneid)[:, 0]  # 496 in every lane

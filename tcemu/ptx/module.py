@@ -34,7 +34,8 @@ class Module:
     A kernel is called by its name in C++ or in PTX; of a template, with its arguments: ``module["gemm<64>"]``. A
     `__device__` or `__constant__` variable is a numpy array that keeps its content between launches: read it, write
     into it (``module["table"][:] = 1``) or assign to it (``module["table"] = values``). The kernels are made when they
-    are first used, so one that tcemu cannot execute leaves the others usable.
+    are first used, so one that tcemu cannot execute leaves the others usable. Raises
+    UnknownName for a kernel or variable that is not there, with those that are.
 
     >>> text = '''
     ... .version 8.0
@@ -236,7 +237,7 @@ def load(source: str | os.PathLike[str], target: str = "", *, fmad: bool = True)
 
     `target` is what it runs on, if not what the text says. `mul.f32` and `add.f32`, whose rounding the text leaves open
     (PTX ISA 9.7.3), are fused as ptxas fuses them, unless `fmad` is False; a kernel's `fused` lists them. Raises
-    PtxError for text that is not PTX.
+    PtxError for text that is not PTX, and OperandError for a file that cannot be read.
 
     >>> text = '''
     ... .version 8.0

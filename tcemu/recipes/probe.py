@@ -33,7 +33,8 @@ MARKS = {
 def probe(kind: str, rows: int, columns: int, depth: int, seed: int = 0) -> tuple[Array, Array]:
     """A (rows, depth) and B (depth, columns) whose first halves show the order of k, and whose others are random.
 
-    Multiply them with any library on any GPU, and give the product to `whose_bits` and `order_of`.
+    `kind` is "f16", "bf16", "f32", "f64" or "e5m2", and they have its dtype. Multiply them with any library on any GPU,
+    and give the product to `whose_bits` and `order_of`. Raises OperandError for another kind, or a size below 2.
 
     >>> from tcemu.recipes import probe
     >>> A, B = probe("bf16", 64, 64, 128)
@@ -122,6 +123,8 @@ def _rows(matrix: Array, small: float) -> Array:
 @explained
 def order_of(a: Array, b: Array, d: Array, kind: str) -> Order | None:
     """The order that a product of a probe shows; None if it is not a product of one, or D cannot hold the counts.
+
+    a (m, k), b (k, n) and d (m, n) are arrays of floats of any dtype. Raises OperandError for other shapes.
 
     >>> from tcemu.recipes import Recipe, multiply, order_of, probe
     >>> A, B = probe("f32", 16, 16, 8)

@@ -148,7 +148,7 @@ def snippet(library: str, kind: str = "f32", scale: str = "") -> str:
     """Python that multiplies matrices of type `kind` with a library and saves the product; change it to your call.
 
     The matrices are a probe where the type can hold one. `scale` is "tensor", "row" or "block", for torch's products of
-    fp8, which have scales; "tensor" by default.
+    fp8, which have scales; "tensor" by default. Raises OperandError for a library, type or scale without a snippet.
 
     >>> from tcemu.recipes import snippet
     >>> "D = A @ B  # your call" in snippet("torch", "bf16")

@@ -140,6 +140,8 @@ def _shape(forms: list[Instruction]) -> tuple[str, ...]:
 def legal_table(opcodes: Iterable[str], target: str | None = None) -> Table:
     """What tcemu.parse says about each of some opcodes: that it exists, and where, or the error.
 
+    Raises OperandError for what is not a list of strings, and TargetError for an unknown target.
+
     >>> print(tcemu.show.legal_table(["mma.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"]).rows[0][1])
     no: .m16n8k32 cannot be combined with the other qualifiers: .shape must be .m8n8k4, .m16n8k8 or .m16n8k16 here. \
 Nearest legal form: mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 (PTX ISA 9.1, 9.7.14.5.14 \
@@ -223,6 +225,7 @@ def speed_table(instructions: Iterable[Instruction | str] = _FORMS, target: str 
 
     The cycles are the measured interval of one warp (of wgmma: one warpgroup), and that of the SM when sixteen warps
     execute the form. The share refers to the largest wgmma with the same type of A, which reaches the peak.
+    Raises CostUnknown for a form or a target that was not measured.
 
     >>> table = tcemu.show.speed_table(["mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"])
     >>> table.rows[0][1:]

@@ -111,7 +111,7 @@ class Wavefronts:
 
     @property
     def least(self) -> int | npt.NDArray[np.int64]:
-        """What `count` would be without conflicts: the number of parts."""
+        """What `count` would be without conflicts: the number of parts, an int or int64 (warps,)."""
         joined = in_pairs(self.access, _counting(self.access, self.addresses)).reshape(self.addresses.shape[:-1])
         least: npt.NDArray[np.int64] = np.where(joined, self.access.parts // 2, self.access.parts)
         return least if least.ndim else int(least)

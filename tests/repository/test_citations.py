@@ -1,5 +1,6 @@
 """Every section of the PTX manual that is cited anywhere exists, and the course covers those on tensor cores."""
 
+import inspect
 import json
 import re
 
@@ -9,6 +10,7 @@ from tcemu.course import exercises, manifest
 from tcemu.course.cards import card
 from tcemu.errors import TcemuError
 from tcemu.instructions import FAMILIES
+from tcemu.machine.warp import Warp
 from tcemu.manual import ARCHIVE, VERSION, titles
 from tcemu.manual import cited as with_titles
 from tcemu.sanitizer import RULES
@@ -42,6 +44,21 @@ def test_the_tables_cite_sections_that_exist():
     named |= {rule.id: rule.section for rule in RULES.values()}
     wrong = {name: each for name, sections in named.items() for each in sections.split(", ") if each not in SECTIONS}
     assert not wrong
+
+
+def test_every_method_of_a_warp_cites_the_section_of_its_instruction():
+    families = {family.name: family.section for family in FAMILIES}
+    for name, method in vars(Warp).items():
+        if name[0] == "_" or not inspect.isfunction(method) or name in {"run", "only", "exit", "registers"}:
+            continue
+        first = re.match(r"([a-z0-9_.]+)\S*(?: N| in a loop)? \((?:__[^;]*; )?([0-9.]+)\): ", method.__doc__)
+        assert first, name
+        opcode, section = first.groups()
+        root = opcode.split(".")[0]
+        sections = [families.get(opcode)] if opcode in families else [
+            each for family, each in families.items() if family.startswith(root)
+        ]  # fmt: skip
+        assert section in sections, name
 
 
 def test_the_code_and_the_documents_cite_sections_that_exist():

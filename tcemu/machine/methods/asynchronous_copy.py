@@ -27,7 +27,7 @@ def cp_async(
     *,
     cache: str = "ca",
 ) -> None:
-    """cp.async: each active lane starts to copy `size` bytes (4, 8 or 16) from global to shared memory.
+    """cp.async (9.7.9.25.3.1): each active lane starts to copy `size` bytes (4, 8 or 16) from global to shared memory.
 
     Only `src_size` bytes of the source are read (an integer, or (32,)); zeros fill the rest. `cache` is "ca" or,
     for 16 bytes, "cg".
@@ -37,22 +37,22 @@ def cp_async(
 
 
 def cp_async_commit_group(self: Warp) -> None:
-    """cp.async.commit_group: this warp's cp.async that are not in a group yet become a group."""
+    """cp.async.commit_group (9.7.9.25.3.2): this warp's cp.async that are not in a group yet become a group."""
     self.core.execute("cp.async.commit_group")
 
 
 def cp_async_wait_group(self: Warp, pending: int) -> None:
-    """cp.async.wait_group N: wait until at most the N latest groups of this warp are pending."""
+    """cp.async.wait_group N (9.7.9.25.3.3): wait until at most the N latest groups of this warp are pending."""
     self.core.execute("cp.async.wait_group", pending)
 
 
 def cp_async_wait_all(self: Warp) -> None:
-    """cp.async.wait_all: wait for every cp.async of this warp, committed or not."""
+    """cp.async.wait_all (9.7.9.25.3.3): wait for every cp.async of this warp, committed or not."""
     self.core.execute("cp.async.wait_all")
 
 
 def cp_async_mbarrier_arrive(self: Warp, address: npt.ArrayLike, *, noinc: bool = False) -> None:
-    """cp.async.mbarrier.arrive: each active lane arrives at the mbarrier once its cp.async so far have ended.
+    """cp.async.mbarrier.arrive (9.7.13.15.15): each active lane arrives once its cp.async so far have ended.
 
     Without .noinc the phase expects that many more arrivals, so the count of mbarrier_init need not include them.
     """
@@ -68,7 +68,7 @@ def cp_async_bulk_shared_global(
     *,
     cta_mask: int | None = None,
 ) -> None:
-    """cp.async.bulk.shared::cta.global: each active lane starts to copy `size` bytes into shared memory.
+    """cp.async.bulk.shared::cta.global (9.7.9.25.4.1): each active lane starts to copy `size` bytes into shared memory.
 
     The copy completes on `mbarrier`, which counts its bytes. Addresses and sizes are multiples of 16. With
     `cta_mask` (.multicast::cluster), the bytes go to the same place in each block of the cluster whose rank has a
@@ -81,7 +81,7 @@ def cp_async_bulk_shared_global(
 def cp_async_bulk_shared_cluster(
     self: Warp, destination: npt.ArrayLike, source: npt.ArrayLike, size: npt.ArrayLike, mbarrier: npt.ArrayLike
 ) -> None:
-    """cp.async.bulk.shared::cluster.shared::cta: copy `size` bytes to a block of the cluster, which has `mbarrier`.
+    """cp.async.bulk.shared::cluster.shared::cta (9.7.9.25.4.1): copy `size` bytes to the block that has `mbarrier`.
 
     `source` is in the block's own shared memory.
     """
@@ -92,7 +92,7 @@ def cp_async_bulk_shared_cluster(
 def cp_async_bulk_global_shared(
     self: Warp, destination: npt.ArrayLike, source: npt.ArrayLike, size: npt.ArrayLike
 ) -> None:
-    """cp.async.bulk.global.shared::cta.bulk_group: each lane starts to copy `size` bytes to global memory."""
+    """cp.async.bulk.global.shared::cta.bulk_group (9.7.9.25.4.1): copy `size` bytes to global memory."""
     self.core.execute("cp.async.bulk.global.shared::cta.bulk_group", destination, source, size)
 
 
@@ -106,7 +106,7 @@ def cp_async_bulk_tensor_shared_global(
     offsets: Sequence[int] = (),
     cta_mask: int | None = None,
 ) -> None:
-    """cp.async.bulk.tensor: each active lane starts to copy a box of the tensor into shared memory.
+    """cp.async.bulk.tensor (9.7.9.27.1.2): each active lane starts to copy a box of the tensor into shared memory.
 
     `tensor_map` is a constant, or the address in global memory of a map that the kernel has made or changed
     (tensormap.replace; tcemu.machine.tensor_map_words).
@@ -125,7 +125,7 @@ def cp_async_bulk_tensor_shared_global(
 def cp_async_bulk_tensor_global_shared(
     self: Warp, tensor_map: TensorMap | npt.ArrayLike, coordinates: Sequence[int], source: npt.ArrayLike
 ) -> None:
-    """cp.async.bulk.tensor: each active lane starts to copy the box at `source` into the tensor.
+    """cp.async.bulk.tensor (9.7.9.27.1.2): each active lane starts to copy the box at `source` into the tensor.
 
     With an Im2colMap (tcemu.machine.im2col) it copies pixels; the map's bounding box must lie inside the tensor.
     """
@@ -136,12 +136,12 @@ def cp_async_bulk_tensor_global_shared(
 
 
 def cp_async_bulk_commit_group(self: Warp) -> None:
-    """cp.async.bulk.commit_group: the bulk copies of this warp to global memory so far become a group."""
+    """cp.async.bulk.commit_group (9.7.9.27.2.1): this warp's bulk copies to global memory so far become a group."""
     self.core.execute("cp.async.bulk.commit_group")
 
 
 def cp_async_bulk_wait_group(self: Warp, pending: int, *, read: bool = False) -> None:
-    """cp.async.bulk.wait_group N: wait until at most the N latest groups are pending.
+    """cp.async.bulk.wait_group N (9.7.9.27.2.2): wait until at most the N latest groups are pending.
 
     With `read` (.read) wait only until the other groups have read their sources, which may then be overwritten.
     """

@@ -22,7 +22,7 @@ def atom_shared(
     *,
     order: str = "",
 ) -> Registers:
-    """atom.shared: return the old values, registers (32, 1); `operation` is "add.u32", "exch.b32", "cas.b32" etc.
+    """atom.shared (9.7.13.5): return the old values, registers (32, 1); `operation` is "add.u32", "cas.b32" etc.
 
     `cas` compares with `b` and stores `c`. `order` is "relaxed", "acquire", "release" or "acq_rel", optionally with
     a scope.
@@ -39,17 +39,17 @@ def atom_global(
     *,
     order: str = "",
 ) -> Registers:
-    """atom.global: like atom_shared. Additions of f32 flush subnormals to zero; those in shared memory do not."""
+    """atom.global (9.7.13.5): like atom_shared; but additions of f32 flush subnormals to zero."""
     return _atom(self, "global", operation, addresses, b, c, order)
 
 
 def red_shared(self: Warp, operation: str, addresses: npt.ArrayLike, b: npt.ArrayLike, *, order: str = "") -> None:
-    """red.shared: like atom_shared, but returns nothing; without "exch", "cas" and the orders of a read."""
+    """red.shared (9.7.13.6): like atom_shared, but returns nothing; without "exch", "cas" and the orders of a read."""
     self.core.execute(access_form("red", "shared", operation, order), addresses, b)
 
 
 def red_global(self: Warp, operation: str, addresses: npt.ArrayLike, b: npt.ArrayLike, *, order: str = "") -> None:
-    """red.global: like red_shared, on global memory."""
+    """red.global (9.7.13.6): like red_shared, on global memory."""
     self.core.execute(access_form("red", "global", operation, order), addresses, b)
 
 
@@ -62,19 +62,19 @@ def atom_shared_cluster(
     *,
     order: str = "",
 ) -> Registers:
-    """atom.shared::cluster: like atom_shared, in the shared memory of any block of the cluster."""
+    """atom.shared::cluster (9.7.13.5): like atom_shared, in the shared memory of any block of the cluster."""
     return _atom(self, "shared::cluster", operation, addresses, b, c, order)
 
 
 def red_shared_cluster(
     self: Warp, operation: str, addresses: npt.ArrayLike, b: npt.ArrayLike, *, order: str = ""
 ) -> None:
-    """red.shared::cluster: like red_shared, in the shared memory of any block of the cluster."""
+    """red.shared::cluster (9.7.13.6): like red_shared, in the shared memory of any block of the cluster."""
     self.core.execute(access_form("red", "shared::cluster", operation, order), addresses, b)
 
 
 def red_async(self: Warp, operation: str, addresses: npt.ArrayLike, b: npt.ArrayLike, mbarrier: npt.ArrayLike) -> None:
-    """red.async: like st_async, but combines each value with the one at the destination: "add.u32"."""
+    """red.async (9.7.13.7): like st_async, but combines each value with the one at the destination: "add.u32"."""
     start = "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes"
     self.core.execute(form(start, text("red.async", "operation", operation)), addresses, b, mbarrier)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def generic(self: Warp, shared_address: npt.ArrayLike) -> Any:
-    """cvta.shared: the generic addresses of addresses in shared memory, an int or an int64 array of their shape."""
+    """cvta.shared (9.7.9.20): generic addresses from those in shared memory, an int or int64 array of their shape."""
     array = self.core.values(shared_address)
     if array.dtype.kind not in "iu":
         raise OperandError(f"cvta.shared: addresses are integers; got dtype {array.dtype} (PTX ISA 9.7.9.20)")
@@ -27,7 +27,7 @@ def generic(self: Warp, shared_address: npt.ArrayLike) -> Any:
 
 
 def mapa(self: Warp, address: npt.ArrayLike, cta: npt.ArrayLike) -> Any:
-    """mapa.shared::cluster: the same place in the shared memory of the block with rank `cta` of the cluster.
+    """mapa.shared::cluster (9.7.9.23): the same place in the shared memory of the block with rank `cta` of the cluster.
 
     Returns an int or, if an operand is an array (32,), an int64 array (32,).
     """
@@ -35,12 +35,12 @@ def mapa(self: Warp, address: npt.ArrayLike, cta: npt.ArrayLike) -> Any:
 
 
 def getctarank(self: Warp, address: npt.ArrayLike) -> Any:
-    """getctarank.shared::cluster: the rank of the block whose shared memory the address lies in."""
+    """getctarank.shared::cluster (9.7.9.24): the rank of the block whose shared memory the address lies in."""
     return self.core.execute("getctarank.shared::cluster.u32", address)
 
 
 def ld_shared(self: Warp, addresses: npt.ArrayLike, access: str = "b32", *, order: str = "") -> Registers:
-    """ld.shared: load registers (32, n); `access` is the type, with a vector size in front: "b32", "v4.b32".
+    """ld.shared (9.7.9.8): load registers (32, n); `access` is the type, with a vector size in front: "b32", "v4.b32".
 
     An `order` makes the load strong: "volatile", "relaxed" or "acquire", optionally with a scope ("acquire.cta").
     """
@@ -49,7 +49,7 @@ def ld_shared(self: Warp, addresses: npt.ArrayLike, access: str = "b32", *, orde
 
 
 def ld_global(self: Warp, addresses: npt.ArrayLike, access: str = "b32", *, order: str = "") -> Registers:
-    """ld.global: like ld_shared, from global memory; a pointer is the address of its first byte."""
+    """ld.global (9.7.9.8): like ld_shared, from global memory; a pointer is the address of its first byte."""
     opcode = access_form("ld", "global", access, order)
     return self.core.execute(opcode, addresses)  # type: ignore[no-any-return]
 
@@ -57,7 +57,7 @@ def ld_global(self: Warp, addresses: npt.ArrayLike, access: str = "b32", *, orde
 def st_shared(
     self: Warp, addresses: npt.ArrayLike, values: npt.ArrayLike, access: str = "b32", *, order: str = ""
 ) -> None:
-    """st.shared: store values (32, n), (32,) or one for all; floats of the element's width keep their bits.
+    """st.shared (9.7.9.11): store values (32, n), (32,) or one for all; floats of the element's width keep their bits.
 
     An `order` makes the store strong: "volatile", "relaxed" or "release", optionally with a scope.
     """
@@ -67,12 +67,12 @@ def st_shared(
 def st_global(
     self: Warp, addresses: npt.ArrayLike, values: npt.ArrayLike, access: str = "b32", *, order: str = ""
 ) -> None:
-    """st.global: like st_shared, to global memory."""
+    """st.global (9.7.9.11): like st_shared, to global memory."""
     self.core.execute(access_form("st", "global", access, order), addresses, values)
 
 
 def ld_shared_cluster(self: Warp, addresses: npt.ArrayLike, access: str = "b32", *, order: str = "") -> Registers:
-    """ld.shared::cluster: like ld_shared, from the shared memory of any block of the cluster (see `mapa`)."""
+    """ld.shared::cluster (9.7.9.8): like ld_shared, from the shared memory of any block of the cluster (see `mapa`)."""
     opcode = access_form("ld", "shared::cluster", access, order)
     return self.core.execute(opcode, addresses)  # type: ignore[no-any-return]
 
@@ -80,14 +80,14 @@ def ld_shared_cluster(self: Warp, addresses: npt.ArrayLike, access: str = "b32",
 def st_shared_cluster(
     self: Warp, addresses: npt.ArrayLike, values: npt.ArrayLike, access: str = "b32", *, order: str = ""
 ) -> None:
-    """st.shared::cluster: like st_shared, to the shared memory of any block of the cluster."""
+    """st.shared::cluster (9.7.9.11): like st_shared, to the shared memory of any block of the cluster."""
     self.core.execute(access_form("st", "shared::cluster", access, order), addresses, values)
 
 
 def st_async(
     self: Warp, addresses: npt.ArrayLike, values: npt.ArrayLike, mbarrier: npt.ArrayLike, access: str = "b32"
 ) -> None:
-    """st.async: store values in the cluster's shared memory, asynchronously; `mbarrier` counts the bytes.
+    """st.async (9.7.9.12): store values in the cluster's shared memory, asynchronously; `mbarrier` counts the bytes.
 
     The mbarrier is in the same block as the destination.
     """
@@ -98,7 +98,7 @@ def st_async(
 def shfl_sync(
     self: Warp, mode: str, values: npt.ArrayLike, lane: npt.ArrayLike, width: int = WARP, *, both: bool = False
 ) -> Any:
-    """shfl.sync: each lane gets another lane's value, in the shape, (32,) or (32, n), and dtype of `values`.
+    """shfl.sync (9.7.9.6): each lane gets another lane's value, in the shape, (32,) or (32, n), and dtype of `values`.
 
     `mode` is "idx", "up", "down" or "bfly"; `lane` is its operand, one for all or (32,); only five bits count;
     `width` is the number of lanes in a segment. Values from or for inactive lanes are poison. With `both`, returns
@@ -114,10 +114,10 @@ def shfl_sync(
 
 
 def prefetch_global(self: Warp, level: str, addresses: npt.ArrayLike) -> None:
-    """prefetch.global: bring lines into the cache "L1" or "L2". This machine has no caches: nothing happens."""
+    """prefetch.global (9.7.9.15): bring lines into the cache "L1" or "L2". Here, without caches, nothing happens."""
     self.core.execute(form("prefetch.global", text("prefetch", "level", level)), addresses)
 
 
 def prefetch_tensormap(self: Warp, tensor_map: TensorMap) -> None:
-    """prefetch.tensormap: bring a tensor map into the cache. This machine has no caches: nothing happens."""
+    """prefetch.tensormap (9.7.9.15): bring a tensor map into the cache. This machine has no caches: nothing happens."""
     self.core.execute("prefetch.tensormap", tensor_map)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def setmaxnreg(self: Warp, action: str, count: int) -> None:
-    """setmaxnreg.{inc,dec}.sync.aligned.u32: set how many registers a thread of this warp may use from now on.
+    """setmaxnreg.{inc,dec}.sync.aligned.u32 (9.7.19.5): set how many registers a thread of this warp may use.
 
     "inc" waits until other warps have given back enough. A warp starts with as many as the launch has room for;
     because a kernel may be compiled for fewer, its first "inc" may name fewer. Raises OperandError for a count that
@@ -23,5 +23,5 @@ def setmaxnreg(self: Warp, action: str, count: int) -> None:
 
 
 def nanosleep(self: Warp, duration: npt.ArrayLike) -> None:
-    """nanosleep: sleep for about `duration` nanoseconds. Here time does not pass; other warps run first."""
+    """nanosleep (9.7.19.2): sleep for about `duration` nanoseconds. Here time does not pass; other warps run first."""
     self.core.execute("nanosleep.u32", duration)
