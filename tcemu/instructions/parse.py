@@ -258,7 +258,7 @@ def _alternative(instruction: Instruction, target: Target) -> str:
     nearest_there = family.nearest_where(words, lambda gate: gate.admits(target))
     why = next((f" {each.reason}" for each in family.refusals if each.applies(words)), "")
     if nearest_there is None:
-        return f" {target} has no such instruction.{why}"
+        return why
     if any(nearest_there.words.get(slot) != words.get(slot) for slot in TYPED):
         return f" {target} has no such instruction with these types.{why}"
     return f" Nearest form there: {nearest_there.opcode}"

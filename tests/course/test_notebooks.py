@@ -2,6 +2,7 @@
 
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,13 @@ def test_answers_are_folded_away(notebook: Any) -> None:
             (output,) = cell.outputs
             assert output.data["text/plain"].startswith("Predict. ")
             assert ">Answer</summary><p>" in output.data["text/html"]
+
+
+def test_a_task_says_what_it_asks(notebook: Any) -> None:
+    for text, task in pairwise(notebook.cells):
+        if "exercise" in task.metadata.get("tags", []):
+            assert text.cell_type == "markdown", task.id
+            assert not text.source.strip().splitlines()[-1].startswith("#"), f"{task.id}: only a heading is before it"
 
 
 def test_what_verdicts_and_cards_speak_of_is_imported(path: Path, notebook: Any) -> None:

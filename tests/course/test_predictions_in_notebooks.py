@@ -9,6 +9,7 @@ import html
 import re
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import nbformat
@@ -169,3 +170,19 @@ def test_that_nothing_differs_is_the_answer_once() -> None:
         if "0" in question.answers and re.search(r"differ|change|wrong", question.asked)
     ]
     assert len(found) <= 1, found
+
+
+#: What a fold right after a question may be called; any other title might say the answer.
+TITLES = {
+    *("Why?", "Why these?", "Why does it matter?", "What follows?", "Does it matter?", "And on a GPU?"),
+    *("The rule", "Which one to remember", "What is missing?", "Why this order?"),
+}
+
+
+def test_no_title_of_an_explanation_says_the_answer() -> None:
+    for path in NOTEBOOKS:
+        cells = nbformat.read(path, as_version=4).cells
+        for question, after in pairwise(cells):
+            if re.search(r"^(predict|which_rule)\(", question.source, re.MULTILINE) and after.cell_type == "markdown":
+                titles = re.findall(r"<summary>(.*?)</summary>", after.source)
+                assert set(titles[:1]) <= TITLES, f"{path.stem}: {titles[0]}"

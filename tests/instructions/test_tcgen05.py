@@ -95,7 +95,7 @@ def test_an_operand_that_a_target_lacks_is_said():
 REFUSED = [
     ("tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale", None, "the opcode must say which"),
     ("tcgen05.mma.cta_group::1.kind::mxf4", None, r"needs \.block_scale"),
-    ("tcgen05.mma.cta_group::1.kind::f16", "sm_120a", "sm_120a has no such instruction"),
+    ("tcgen05.mma.cta_group::1.kind::f16", "sm_120a", "does not exist on sm_120a: it needs sm_100f"),
     ("tcgen05.mma.cta_group::1.kind::i8", "sm_103a", "does not exist on sm_103a"),
     ("tcgen05.shift.cta_group::1.down", "sm_100f", "Compile for sm_100a"),
     ("tcgen05.ld.red.sync.aligned.32x32b.x2.min.f32", "sm_100a", "does not exist on sm_100a: it needs sm_103f"),

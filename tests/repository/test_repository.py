@@ -3,6 +3,7 @@
 import doctest
 import os
 import re
+import tomllib
 
 import front_pictures
 import pytest
@@ -78,3 +79,11 @@ def test_the_plan_of_the_house_names_every_room():
     paths = (ROOT / "tcemu").iterdir()
     rooms = {path.stem for path in paths if path.suffix == ".py" or (path / "__init__.py").exists()}
     assert {room for room in rooms if not re.search(rf"^    +{room}(/|\.py)? ", plan, re.MULTILINE)} == set()
+
+
+def test_the_plan_orders_the_rooms_as_the_linter_does():
+    chain = re.search(r"^    (\{tracebacks.*?< cli)$", text("CONTRIBUTING.md"), re.MULTILINE | re.DOTALL)[1]
+    contracts = tomllib.loads(text("pyproject.toml"))["tool"]["importlinter"]["contracts"]
+    (layers,) = [contract["layers"] for contract in contracts if contract["id"] == "rooms"]
+    upwards = [set(re.findall(r"\w+", layer)) for layer in reversed(layers)]
+    assert [set(re.findall(r"\w+", level)) for level in chain.split("<")] == upwards[:-1]  # __main__ is the last
