@@ -48,6 +48,12 @@ _ASM = re.compile(
 SILENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"", re.DOTALL)
 #: What nvcc's --extended-lambda wants and NVRTC, for which all is for the device, refuses: [=] __device__ (int x).
 _LAMBDA = re.compile(r"(?<=\])(\s*)((?:__(?:host|device)__\s*)+)(?=[({])")
+#: What nvcc's --expt-relaxed-constexpr calls from kernels and NVRTC refuses: __host__ consteval int f().
+_HOST_CONSTANT = re.compile(
+    r"\b__host__(?=(?:\s+(?:static|inline|__forceinline__))*\s+const(?:expr|eval)\b(?!\s+__device__))"
+    r"|(?<=\bconstexpr )__host__(?!\s+__device__)|(?<=\bconsteval )__host__(?!\s+__device__)"
+)
+_HEADLESS = re.compile(rb"\btemplate\s*<[^;{}()]*>\s*\Z")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 #: What a file, a namespace, extern "C" {}, a template and #if hold, one inside another.
 _OUTER = {
@@ -119,6 +125,7 @@ def device_side(source: str, wrong: Collection[int] = (), macros: Macros | None 
     macros = macros or Macros.of(source)
     annotated, called = _without_calls(_with_pragmas(source, macros.pragmas), macros.host)
     plain = _LAMBDA.sub(lambda match: match[1] + re.sub(r"[^\n]", " ", match[2]), annotated)
+    plain = _HOST_CONSTANT.sub(" " * len("__host__"), plain)
     raw = plain.encode()
     parts = list(_parts(raw))
     kept = {part for part in parts if _kept(part, macros.annotating)}
@@ -132,7 +139,9 @@ def device_side(source: str, wrong: Collection[int] = (), macros: Macros | None 
         gone |= more
     text = bytearray(raw)
     for part in gone:
-        text[part.start : part.end] = re.sub(rb"[^\n]", b" ", raw[part.start : part.end])
+        # where the parser has lost its way, the template<...> of a function is no part of it
+        start = match.start() if (match := _HEADLESS.search(raw, max(part.start - 400, 0), part.start)) else part.start
+        text[start : part.end] = re.sub(rb"[^\n]", b" ", raw[start : part.end])
     ordered = sorted(gone, key=lambda part: part.start)
     return DeviceSide(text.decode(), tuple(dict.fromkeys([*called, *(part.name for part in ordered if part.name)])))
 

@@ -182,6 +182,15 @@ def test_functions_of_integers_are_those_of_doubles():
     assert y.tolist() == [3, 512, 40, 200, 15, 9, *map(float, limits)]
 
 
+def test_narrowing_is_a_warning_as_with_nvcc():
+    source = """struct Place { int x; __device__ Place(int x) : x(x) {} };
+__global__ void k(int* y) { Place here = {blockIdx.x}; *y = here.x; }
+"""
+    module = cuda.compile(source)
+    assert [each.line for each in module.warnings] == [2]
+    assert "k" in module
+
+
 def test_a_file_may_end_in_cc_and_include_what_cuda_fp16_h_includes(tmp_path):
     path = tmp_path / "fill.cu.cc"
     path.write_text(

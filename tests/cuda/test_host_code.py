@@ -194,3 +194,12 @@ constexpr int odd(int n) { return n.size(); }
 __device__ constexpr int m = 1;
 """
     assert device_side(source, wrong=[1, 2, 3]).left_out == ("table",)
+
+
+def test_constants_computed_by_the_host_may_be_used_by_a_kernel():
+    source = """__host__ static consteval int f() { return 1; }
+constexpr __host__ int g() { return 1; }
+__host__ __device__ constexpr int h() { return 1; }
+"""
+    expected = source.replace("__host__ static", "         static").replace("__host__ int", "         int")
+    assert device_side(source).text == expected

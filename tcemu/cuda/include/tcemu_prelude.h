@@ -45,6 +45,9 @@ using FILE = struct _IO_FILE;  // a header may declare functions for the host th
 #define M_SQRT2 1.41421356237309504880
 #define M_SQRT1_2 0.70710678118654752440
 
+// ThunderKittens: compile for the device alone.
+#define KITTENS_NO_HOST
+
 #define CLOCKS_PER_SEC ((clock_t)1000000)
 
 namespace std {
