@@ -13,7 +13,7 @@ from tcemu.errors import Interrupted, LaunchError, TcemuError, briefly, counted
 from tcemu.machine.allocation import Shared
 from tcemu.machine.arguments import buffer_name, called_as_documented, check_arguments
 from tcemu.machine.events import Observer
-from tcemu.machine.launch import RESIDENT, Kernel, Launch
+from tcemu.machine.launch import RESIDENT, Kernel, Launch, check_observers
 from tcemu.machine.launch import launch as run
 from tcemu.machine.pending import Policy
 from tcemu.machine.schedule import Schedule
@@ -110,8 +110,7 @@ def launch(
         options |= {"sanitizer": sanitizer, "observers": observers}
         return instead(kernel, grid, block, args, **options)
     watch = Sanitizer(sanitizer if begin is None else "off", _outputs(kernel, args))
-    if not isinstance(observers, list | tuple):
-        raise LaunchError(f"observers must be a tuple of functions that take an event; got {briefly(observers)}")
+    observers = check_observers(observers)
     check_arguments(kernel, args, grid, block)
     made = [] if begin is None else begin(kernel)
     listening = [*observers, *made, *([] if watch.mode == "off" else [watch])]

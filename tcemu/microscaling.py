@@ -37,7 +37,6 @@ import numpy.typing as npt
 
 from tcemu.errors import (
     FormatError,
-    IllegalInstruction,
     Named,
     OperandError,
     briefly,
@@ -48,7 +47,7 @@ from tcemu.errors import (
 )
 from tcemu.formats import Format, lookup
 from tcemu.instructions import Instruction, parse
-from tcemu.instructions.mma_block_scale import byte_and_thread
+from tcemu.instructions.mma_block_scale import byte_and_thread, role_of_scales
 
 Array = npt.NDArray[Any]
 
@@ -258,10 +257,7 @@ def scale_registers(
     """
     parsed = parse(instruction)
     name = f"scale_{role}"
-    if "scale_a" not in parsed.fragments:
-        raise IllegalInstruction(f"{parsed} has no scales; mma with .block_scale has them (PTX ISA 9.7.14.3)")
-    if not isinstance(role, str) or role not in ("a", "b"):
-        raise OperandError(f"{parsed} has scales of 'a' and of 'b'; got {shown(role)}")
+    role = role_of_scales(parsed, role)
     byte, thread = byte_and_thread(parsed, name, (byte_id, thread_id))
     codes = lookup(parsed.words["stype"]).patterns(scales, f"{name} of {parsed}")
     fragment, count = parsed.fragments[name], parsed.facts.scales

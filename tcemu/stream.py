@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 from tcemu.errors import LaunchError, TcemuError, briefly
 from tcemu.launcher import replaced
 from tcemu.machine.allocation import Shared
-from tcemu.machine.arguments import check_arguments, fresh
+from tcemu.machine.arguments import check_arguments, check_kernel, check_tuple, fresh
 from tcemu.machine.events import Observer
 from tcemu.machine.launch import (
     RESIDENT,
@@ -113,10 +113,8 @@ class Stream:
         programmatic_stream_serialization: bool = False,
     ) -> None:
         """Plan a launch after those that are planned. Raises LaunchError for what no GPU would launch."""
-        if not callable(kernel):
-            raise LaunchError(f"a kernel must be a function that takes a warp; got {briefly(kernel)}")
-        if not isinstance(args, list | tuple):
-            raise LaunchError(f"args must be a tuple of the kernel's arguments after the warp; got {briefly(args)}")
+        check_kernel(kernel)
+        check_tuple(args)
         if not isinstance(programmatic_stream_serialization, bool):
             got = briefly(programmatic_stream_serialization)
             raise LaunchError(f"programmatic_stream_serialization must be True or False; got {got}")

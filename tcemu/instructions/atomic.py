@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from tcemu.instructions.facts import Facts
 from tcemu.instructions.plain import Part, combined, family
-from tcemu.instructions.rows import Hints, Rows
+from tcemu.instructions.rows import UNFLUSHED, Hints, Rows, typed
 
 ATOM_SECTION, RED_SECTION = "9.7.13.5", "9.7.13.6"
 
@@ -20,27 +20,23 @@ _FACTS = Facts(lanes=1, order="relaxed", scope="gpu")
 _SWAPS = replace(_FACTS, swaps=True)
 
 
-def _each(operations: str, types: str) -> list[str]:
-    return [f"{operation} {type_}" for operation in operations.split() for type_ in types.split()]
-
-
 #: "op type" of the forms that red has too.
 _REDUCTIONS = [
-    *_each("and or xor", "b32 b64"),
-    *_each("add", "u32 s32 u64 f32 f64"),
-    *_each("inc dec", "u32"),
-    *_each("min max", "u32 s32 u64 s64"),
+    *typed("and or xor", "b32 b64"),
+    *typed("add", "u32 s32 u64 f32 f64"),
+    *typed("inc dec", "u32"),
+    *typed("min max", "u32 s32 u64 s64"),
 ]
 #: "op noftz type"
 _PAIRS = Part({"op noftz type": ["add noftz f16x2"]}, "6.2")
 _HALVES = Part({"op noftz type": ["add noftz f16"]}, "6.3")
 _BRAINS = Part({"op noftz type": ["add noftz bf16", "add noftz bf16x2"]}, "7.8", "sm_90")
-_EXCHANGES, _SWAP = Part({"op type": _each("exch", "b32 b64")}), Part({"op type": _each("cas", "b32 b64")})
+_EXCHANGES, _SWAP = Part({"op type": typed("exch", "b32 b64")}), Part({"op type": typed("cas", "b32 b64")})
 _SWAP_16 = Part({"op type": ["cas b16"]}, "6.3")
 #: New in PTX ISA 9.4.
 _UNFLUSHED = Part({"op noftz type": ["add noftz f32"]}, "9.4", "sm_90")
 _UNFLUSHED_VECTORS = Part({"op noftz vec type": ["add noftz v2 f32", "add noftz v4 f32"]}, "9.4", "sm_90")
-_NOT_YET = replace(_FACTS, unsupported="the machine has no .add.noftz.f32, which came with PTX ISA 9.4")
+_NOT_YET = replace(_FACTS, unsupported=UNFLUSHED)
 #: "op noftz vec type"
 _VECTORS = Part(
     {

@@ -14,14 +14,10 @@ from typing import Any
 from tcemu.instructions.facts import Facts
 from tcemu.instructions.family import Family
 from tcemu.instructions.plain import THREAD, WARP, family, one
-from tcemu.instructions.rows import Hints, Rows
+from tcemu.instructions.rows import Hints, Rows, typed
 
 _BYTES = "mbarrier::complete_tx::bytes"
 _SEVERAL = "it needs multimem addresses, which stand for memory of several GPUs; this machine has one"
-
-
-def _each(operations: str, types: str) -> list[str]:
-    return [f"{operation} {type_}" for operation in operations.split() for type_ in types.split()]
 
 
 # ---------------------------------------------------------------------------------------------------- asynchronous
@@ -40,7 +36,7 @@ STORE = family(
     "9.7.9.12",
     [
         Rows(
-            {**_COMPLETES, "vec type": [*_each("- v2", f"{_WORDS} {_LONGS}"), *_each("v4", _WORDS)]},
+            {**_COMPLETES, "vec type": [*typed("- v2", f"{_WORDS} {_LONGS}"), *typed("v4", _WORDS)]},
             "8.1",
             "sm_90",
             _REMOTE,
@@ -55,10 +51,10 @@ STORE = family(
     about="stores registers in a cluster's shared memory asynchronously; an mbarrier counts the bytes",
 )
 _REDUCTIONS = [
-    *_each("add min max", "u32 s32"),
-    *_each("add", "u64 s64"),
-    *_each("inc dec", "u32"),
-    *_each("and or xor", "b32"),
+    *typed("add min max", "u32 s32"),
+    *typed("add", "u64 s64"),
+    *typed("inc dec", "u32"),
+    *typed("and or xor", "b32"),
 ]
 REDUCE = family(
     "red.async",
@@ -84,12 +80,12 @@ FILL = family(
 # ---------------------------------------------------------------------------------------------------- multimem
 
 _PACKED = "f16x2 bf16x2"
-_FP8 = [*_each("- v2 v4", "e4m3x4 e5m2x4"), *_each("v4 v8", "e4m3 e5m2")]
+_FP8 = [*typed("- v2 v4", "e4m3x4 e5m2x4"), *typed("v4 v8", "e4m3 e5m2")]
 _FP8_SINCE = "8.6", "sm_100f sm_110f sm_120a sm_121a"
 #: "vec type"
-_HALVES = [*_each("v2 v4 v8", "f16 bf16"), *_each("v2 v4", _PACKED)]
-_WORDS_AND_LONGS = _each("-", "b32 b64 u32 s32 u64 s64 f64")
-_SINGLE_HALVES, _FLOATS = _each("-", _PACKED), _each("- v2 v4", "f32")
+_HALVES = [*typed("v2 v4 v8", "f16 bf16"), *typed("v2 v4", _PACKED)]
+_WORDS_AND_LONGS = typed("-", "b32 b64 u32 s32 u64 s64 f64")
+_SINGLE_HALVES, _FLOATS = typed("-", _PACKED), typed("- v2 v4", "f32")
 
 
 def _ops(operations: str, forms: Iterable[str]) -> list[str]:
@@ -98,8 +94,8 @@ def _ops(operations: str, forms: Iterable[str]) -> list[str]:
 
 #: "op vec type"
 _NUMBERS = [
-    *_ops("and or xor", _each("-", "b32 b64")),
-    *_ops("add min max", _each("-", "u32 s32 u64")),
+    *_ops("and or xor", typed("-", "b32 b64")),
+    *_ops("add min max", typed("-", "u32 s32 u64")),
     *_ops("min max", ["- s64"]),
     *_ops("add", ["- f64", *_FLOATS]),
     *_ops("add min max", _HALVES),
@@ -118,7 +114,7 @@ def _multimem(
     """Forms without an order, and forms with an order and a scope."""
     orders: list[dict[str, list[str]]] = [
         {"order": [""]},
-        {"order scope": _each(f"relaxed {ordered}", "cta cluster gpu sys")},
+        {"order scope": typed(f"relaxed {ordered}", "cta cluster gpu sys")},
     ]
     spelt: Hints = {"order": {"weak": ""}} if weak else {}
     rows = [
@@ -183,10 +179,10 @@ COPY_REDUCE_ALL = family(
         Rows(
             {
                 "op type": [
-                    *_each("and or xor", "b32 b64"),
-                    *_each("add", "u32 s32 u64 f32 f64"),
-                    *_each("inc dec", "u32"),
-                    *_each("min max", "u32 s32 u64 s64 f16 bf16"),
+                    *typed("and or xor", "b32 b64"),
+                    *typed("add", "u32 s32 u64 f32 f64"),
+                    *typed("inc dec", "u32"),
+                    *typed("min max", "u32 s32 u64 s64 f16 bf16"),
                 ]
             },
             "9.1",
@@ -213,8 +209,8 @@ REPLACE = family(
     "tensormap.replace.{mode}.{field}[.{ss}].b1024.{type}",
     "9.7.9.28",
     [
-        Rows({**_SPACES, "field type": ["global_address b64", *_each(_SCALARS, "b32")]}, *_FROM_90A, THREAD),
-        Rows({**_SPACES, "field type": ["global_stride b64", *_each(_LISTS, "b32")]}, *_FROM_90A, _NUMBERED),
+        Rows({**_SPACES, "field type": ["global_address b64", *typed(_SCALARS, "b32")]}, *_FROM_90A, THREAD),
+        Rows({**_SPACES, "field type": ["global_stride b64", *typed(_LISTS, "b32")]}, *_FROM_90A, _NUMBERED),
         Rows({**_SPACES, "field type": ["swizzle_atomicity b32"]}, "8.6", "sm_100f sm_110f sm_120f", THREAD),
     ],
     signature="= tensor_map [numbered: ordinal] new_value",

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from tcemu.instructions.facts import Facts
 from tcemu.instructions.plain import THREAD, family, one, single
-from tcemu.instructions.rows import Hints, Rows
+from tcemu.instructions.rows import UNFLUSHED, Hints, Rows, typed
 
 _ASYNC, _BULK, _TENSOR, _GROUPS = "9.7.9.25.3", "9.7.9.25.4", "9.7.9.27.1", "9.7.9.27.2"
 _BYTES = "mbarrier::complete_tx::bytes"
@@ -168,28 +168,23 @@ BULK_PREFETCH = family(
 # ---------------------------------------------------------------------------------------------------- reductions
 
 
-def _each(operations: str, types: str) -> list[str]:
-    return [f"{operation} {type_}" for operation in operations.split() for type_ in types.split()]
-
-
 #: "op type" for global memory, the same with .noftz, and those for another block's shared memory.
 _INTO_GLOBAL = {
     "op type": [
-        *_each("and or xor", "b32 b64"),
-        *_each("add", "u32 s32 u64 f32 f64"),
-        *_each("inc dec", "u32"),
-        *_each("min max", "u32 s32 u64 s64 f16 bf16"),
+        *typed("and or xor", "b32 b64"),
+        *typed("add", "u32 s32 u64 f32 f64"),
+        *typed("inc dec", "u32"),
+        *typed("min max", "u32 s32 u64 s64 f16 bf16"),
     ]
 }
 _HALVES = {"op noftz type": ["add noftz f16", "add noftz bf16"]}
 _UNFLUSHED = {"op noftz type": ["add noftz f32"]}
-_NEW = "the machine has no .add.noftz.f32, which came with PTX ISA 9.4"
 _INTO_SHARED = {
     "op type": [
-        *_each("and or xor", "b32"),
-        *_each("add min max", "u32 s32"),
-        *_each("add", "u64"),
-        *_each("inc dec", "u32"),
+        *typed("and or xor", "b32"),
+        *typed("add min max", "u32 s32"),
+        *typed("add", "u64"),
+        *typed("inc dec", "u32"),
     ]
 }
 _ALONE = "Each element is combined atomically, with .relaxed order and .gpu scope; the copy as a whole is not atomic."
@@ -200,7 +195,7 @@ REDUCE = family(
     [
         Rows({**_OUT, "done": ("bulk_group",), **_INTO_GLOBAL}, "8.0", "sm_90", THREAD, _CACHE_HINT),
         Rows({**_OUT, "done": ("bulk_group",), **_HALVES}, "8.0", "sm_90", THREAD, _CACHE_HINT),
-        Rows({**_OUT, "done": ("bulk_group",), **_UNFLUSHED}, "9.4", "sm_90", _only(_NEW), _CACHE_HINT),
+        Rows({**_OUT, "done": ("bulk_group",), **_UNFLUSHED}, "9.4", "sm_90", _only(UNFLUSHED), _CACHE_HINT),
         Rows({**_ACROSS, "done": (_BYTES,), **_INTO_SHARED}, "8.0", "sm_90", replace(THREAD, completes=True)),
     ],
     signature=f"= destination source size [completes: mbarrier] {_CACHED}",
@@ -227,7 +222,7 @@ def _tensor(dims: tuple[str, ...], ends: _Slots, **slots: tuple[str, ...]) -> _S
 def _tensor_loads() -> list[Rows]:
     """Rows of copies into the cluster's shared memory, of one block or several, and into the block's own."""
     cluster, block = _FROM_GLOBAL
-    many, pairs = ("", "multicast::cluster"), ("cta_group::1", "cta_group::2")
+    many, typed = ("", "multicast::cluster"), ("cta_group::1", "cta_group::2")
     hopper, later, blackwell = ("8.6", "sm_90"), ("8.6", "sm_100"), ("8.6", _BLACKWELL)
     return [
         Rows(_tensor(dims, ends, mode=modes, **more), *since, facts, _CACHE_HINT)
@@ -239,14 +234,14 @@ def _tensor_loads() -> list[Rows]:
             (_DEEP, block, _WINDOW, {}, hopper, _WINDOWS),
             (_FLAT, block, _GATHER, {}, later, _only(_ROWS)),
             (_DEEP, block, _WIDE, {}, later, _LINES),
-            (_DIMS, cluster, _TILES, {"multicast": many, "group": pairs}, blackwell, THREAD),
-            (_DIMS, block, _TILES, {"group": pairs}, blackwell, THREAD),
-            (_FLAT, cluster, _GATHER, {"multicast": many, "group": ("", *pairs)}, blackwell, _only(_ROWS)),
-            (_FLAT, block, _GATHER, {"group": pairs}, blackwell, _only(_ROWS)),
-            (_DEEP, cluster, _WINDOW, {"multicast": many, "group": pairs}, blackwell, _WINDOWS),
-            (_DEEP, cluster, (*_WIDE, *_WIDEST), {"multicast": many, "group": ("", *pairs)}, blackwell, _LINES),
-            (_DEEP, block, (*_WINDOW, *_WIDE), {"group": pairs}, blackwell, _WINDOWS),
-            (_DEEP, block, _WIDEST, {"group": ("", *pairs)}, blackwell, _LINES),
+            (_DIMS, cluster, _TILES, {"multicast": many, "group": typed}, blackwell, THREAD),
+            (_DIMS, block, _TILES, {"group": typed}, blackwell, THREAD),
+            (_FLAT, cluster, _GATHER, {"multicast": many, "group": ("", *typed)}, blackwell, _only(_ROWS)),
+            (_FLAT, block, _GATHER, {"group": typed}, blackwell, _only(_ROWS)),
+            (_DEEP, cluster, _WINDOW, {"multicast": many, "group": typed}, blackwell, _WINDOWS),
+            (_DEEP, cluster, (*_WIDE, *_WIDEST), {"multicast": many, "group": ("", *typed)}, blackwell, _LINES),
+            (_DEEP, block, (*_WINDOW, *_WIDE), {"group": typed}, blackwell, _WINDOWS),
+            (_DEEP, block, _WIDEST, {"group": ("", *typed)}, blackwell, _LINES),
         )
     ]
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from tcemu.arithmetic import Operation, compute_scaled
 from tcemu.arithmetic.registers import FewWarps
-from tcemu.errors import OperandError, briefly, is_whole, listing
+from tcemu.errors import IllegalInstruction, OperandError, briefly, is_whole, listing, shown
 from tcemu.formats import Container, lookup
 from tcemu.formats.arrays import as_array
 from tcemu.instructions.family import Family
@@ -132,6 +132,15 @@ def execute(
         d[...] = _execute(instruction, operation, scales, held, stored_k)
 
     return in_chunks(instruction, arrays, others, run)
+
+
+def role_of_scales(instruction: Instruction, role: object) -> str:
+    """`role`, if it is "a" or "b". Raises IllegalInstruction if the instruction has no scale factors, OperandError."""
+    if "scale_a" not in instruction.fragments:
+        raise IllegalInstruction(f"{instruction} has no scales; mma with .block_scale has them (PTX ISA 9.7.14.3)")
+    if not isinstance(role, str) or role not in ("a", "b"):
+        raise OperandError(f"{instruction} has scales of 'a' and of 'b'; got {shown(role)}")
+    return role
 
 
 def _miscounted(instruction: Instruction, count: int, sparse: bool) -> OperandError:

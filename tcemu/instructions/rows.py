@@ -19,6 +19,20 @@ from tcemu.instructions.targets import Gate, ptx_version, target_named
 Hints = Mapping[str, Mapping[str, str]]
 
 
+#: Why the machine does not execute .add.noftz.f32.
+UNFLUSHED = "the machine has no .add.noftz.f32, which came with PTX ISA 9.4"
+
+
+def typed(operations: str, types: str) -> list[str]:
+    """Words of the slots "op type": each of some operations with each of some types.
+
+    >>> from tcemu.instructions.rows import typed
+    >>> typed("and or", "b32 b64")
+    ['and b32', 'and b64', 'or b32', 'or b64']
+    """
+    return [f"{operation} {type_}" for operation in operations.split() for type_ in types.split()]
+
+
 @dataclass(frozen=True)
 class Rows:
     """The product of the words of all slots. A key may name several slots whose words go together, in that order.

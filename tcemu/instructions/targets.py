@@ -87,6 +87,8 @@ class Target:
         return f"sm_{self.former or self.number}{self.suffix}"
 
 
+#: One target of each generation of tensor cores.
+GENERATIONS = ("sm_70", "sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
 TARGETS: dict[str, Target] = Named(
     "target",
     {

@@ -101,13 +101,24 @@ def _meant(function: Function, args: Sequence[Any], options: dict[str, Any]) -> 
     return f" Did you mean {near!r}?" if near else did_you_mean(wrong, known)
 
 
+def check_kernel(kernel: object) -> None:
+    """Raise LaunchError unless a kernel can be called."""
+    if not callable(kernel):
+        raise LaunchError(f"a kernel must be a function that takes a warp; got {briefly(kernel)}")
+
+
+def check_tuple(args: object) -> None:
+    """Raise LaunchError unless a kernel's arguments come as a tuple or a list."""
+    if not isinstance(args, list | tuple):
+        raise LaunchError(f"args must be a tuple of the kernel's arguments after the warp; got {briefly(args)}")
+
+
 def fresh(args: Sequence[Any]) -> list[Any]:
     """Arguments with copies of their arrays; an array that is given twice stays one.
 
     Raises LaunchError if `args` is neither a tuple nor a list.
     """
-    if not isinstance(args, list | tuple):
-        raise LaunchError(f"args must be a tuple of the kernel's arguments after the warp; got {briefly(args)}")
+    check_tuple(args)
     copies: dict[Any, npt.NDArray[Any]] = {}
     made = []
     for each in args:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tcemu.errors import Interrupted, LaunchError, TcemuError, briefly, counted, is_whole, listing, shown
 from tcemu.instructions.targets import target_named
 from tcemu.machine.allocation import Shared
-from tcemu.machine.arguments import buffer_name
+from tcemu.machine.arguments import buffer_name, check_kernel, check_tuple
 from tcemu.machine.block import Index3, Shape
 from tcemu.machine.core import RUNNING, Core
 from tcemu.machine.events import Observer
@@ -191,14 +191,12 @@ def launch(
     A `strategy` decides in place of the seed and the policy; it serves one run only. A TcemuError that ends the
     launch has the result so far as `launch`; the arrays are then unchanged.
     """
-    if not callable(kernel):
-        raise LaunchError(f"a kernel must be a function that takes a warp; got {shown(kernel)}")
+    check_kernel(kernel)
     policies = policies_of(policy)
     shape = shape_of(grid, block, shared, target, seed, policies[0], cluster, non_portable_cluster)
     check_resident(resident, shape)
     check_operations(operations)
-    if not isinstance(args, list | tuple):
-        raise LaunchError(f"args must be a tuple of the kernel's arguments after the warp; got {briefly(args)}")
+    check_tuple(args)
     buffers = [(buffer_name(kernel, n), argument) for n, argument in enumerate(args) if is_buffer(argument)]
     result = Launch(name_of(kernel), shape.grid, shape.block, shape.target, shape.seed, ", ".join(policies))
     listening, outcomes = check_observers(observers), []

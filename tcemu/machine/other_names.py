@@ -13,7 +13,7 @@ from typing import Any
 
 from tcemu.errors import UnknownName, did_you_mean
 from tcemu.instructions import FAMILIES
-from tcemu.machine.plain_names import WORDS, by_plain_name, plain
+from tcemu.machine.plain_names import SHARED, STAGES, WORDS, by_plain_name, plain
 
 _INDICES: dict[str, str] = {
     "threadIdx": "warp.tid, arrays x, y and z (32,); warp.threads numbers the threads of the block",
@@ -24,7 +24,7 @@ _INDICES: dict[str, str] = {
     "WARP_SZ": "32",
     "thread_rank": "warp.threads, or warp.laneid within the warp",
     "__shared__": "launch(..., shared=bytes), which allocates it, and its addresses count bytes from 0",
-    "shared": "warp.ld_shared(address) and warp.st_shared(address, value); launch(..., shared=bytes) allocates it",
+    "shared": SHARED,
     "__cvta_generic_to_shared": "address: it counts bytes of shared memory from 0; warp.generic(address) is generic",
     "__isShared": "warp.ld_shared(address) or warp.ld_global(pointer): a kernel knows which memory it accesses",
 }
@@ -81,14 +81,13 @@ _CLUSTERS: dict[str, str] = {
 _MBARRIER = (
     "warp.mbarrier_init(mbarrier, count), warp.mbarrier_arrive(mbarrier) and warp.mbarrier_wait(mbarrier, parity)"
 )
-_STAGES = "warp.cp_async(destination, source, 16), warp.cp_async_commit_group() and warp.cp_async_wait_group(pending)"
 _COPIES: dict[str, str] = {
     "barrier": _MBARRIER,
     "arrive_and_wait": _MBARRIER,
     "barrier_arrive_tx": "warp.mbarrier_arrive_expect_tx(mbarrier, size)",
     "arrive_tx": "warp.mbarrier_arrive_expect_tx(mbarrier, size)",
     "barrier_expect_tx": "warp.mbarrier_expect_tx(mbarrier, size)",
-    **dict.fromkeys(("pipeline", "make_pipeline", "memcpy_async"), _STAGES),
+    **dict.fromkeys(("pipeline", "make_pipeline", "memcpy_async"), STAGES),
     "__pipeline_memcpy_async": "warp.cp_async(destination, source, 16)",
     "__pipeline_commit": "warp.cp_async_commit_group()",
     "__pipeline_wait_prior": "warp.cp_async_wait_group(pending)",

@@ -36,13 +36,13 @@ _BULK = (
     "warp.cp_async_bulk_shared_global(destination, source, size, mbarrier), or with a tensor map "
     "warp.cp_async_bulk_tensor_shared_global(destination, tensor_map, coordinates, mbarrier)"
 )
-_STAGES = "warp.cp_async(destination, source, 16), warp.cp_async_commit_group() and warp.cp_async_wait_group(pending)"
+STAGES = "warp.cp_async(destination, source, 16), warp.cp_async_commit_group() and warp.cp_async_wait_group(pending)"
 _WAITS = (
     "warp.cp_async_wait_group(pending), warp.cp_async_bulk_wait_group(pending), warp.wgmma_wait_group(pending) or "
     "warp.mbarrier_wait(mbarrier, parity)"
 )
 _COMMITS = "warp.cp_async_commit_group(), warp.cp_async_bulk_commit_group() or warp.wgmma_commit_group()"
-_SHARED = "warp.ld_shared(address) and warp.st_shared(address, value); launch(..., shared=bytes) allocates it"
+SHARED = "warp.ld_shared(address) and warp.st_shared(address, value); launch(..., shared=bytes) allocates it"
 _GLOBAL = (
     "warp.ld_global(pointer) and warp.st_global(pointer, value): each array of args= is a pointer, with "
     "pointer.at(index)"
@@ -75,7 +75,7 @@ _ROWS: tuple[tuple[str, str], ...] = (
     (_LOAD, "load ld read lds ldg tl_load copy"),
     (_STORE, "store st write sts stg tl_store"),
     ("warp.atom_global('add.u32', address, value) or warp.red_global('add.u32', address, value)", "atom red atomic"),
-    (_SHARED, "smem shared_memory shared_mem sharedmem alloc_shared"),
+    (SHARED, "smem shared_memory shared_mem sharedmem alloc_shared"),
     (_GLOBAL, "gmem global_memory global_mem"),
     ("warp.registers(4, fill=0)", "fragment_c accumulator zeros regs"),
     (_TMA_IN, "tma tma_load tma_copy load_tma tma_load_2d tma_load_multicast descriptor_load"),
@@ -84,7 +84,7 @@ _ROWS: tuple[tuple[str, str], ...] = (
     ("warp.cp_async_bulk_commit_group()", "tma_store_arrive"),
     ("warp.cp_async_bulk_wait_group(pending)", "tma_store_wait"),
     (_BULK, "cp_async_bulk bulk_copy cp_async_bulk_tensor"),
-    (_STAGES, "async_copy copy_async cp_async_ca cp_async_cg cp_async_fence"),
+    (STAGES, "async_copy copy_async cp_async_ca cp_async_cg cp_async_fence"),
     (_WAITS, "wait wait_group wait_all"),
     (_COMMITS, "commit commit_group"),
     ("warp.mbarrier_init(mbarrier, count)", "initialize_barrier init_barrier barrier_init"),

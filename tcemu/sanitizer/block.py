@@ -13,7 +13,7 @@ from tcemu.sanitizer.clocks import Array, Clocks
 from tcemu.sanitizer.fences import Fences
 from tcemu.sanitizer.grid import Grid, Neighbour
 from tcemu.sanitizer.records import Records
-from tcemu.sanitizer.report import Report
+from tcemu.sanitizer.report import Earlier, Report
 from tcemu.sanitizer.shadow import Shadow, Tiles
 
 Handler = Callable[..., object]
@@ -169,6 +169,14 @@ class Block:
     def report(self, rule: str, by: By, message: str, **details: Any) -> None:
         """Report that the access or instruction of `by` broke a rule; `details` are fields of the report."""
         self.tell(Report(rule, message, by, **details))
+
+    def earlier(self, record: int) -> Earlier:
+        """The access of a record to shared memory, as the one that a report conflicts with."""
+        return Earlier(self.records.by[record], self.records.opcode[record], self.records.callers[record])
+
+    def conflict(self, rule: str, by: By, record: int, message: str, what: str, remedy: str) -> None:
+        """Report that the access of `by` conflicts with that of a record of shared memory."""
+        self.report(rule, by, message, what=what, earlier=self.earlier(record), remedy=remedy)
 
     def later(self, report: Report) -> None:
         """Report this when the warps next meet or the block cannot continue: another rule may explain it first."""

@@ -89,7 +89,7 @@ class MatrixStores:
             return
         rows = event.addresses.reshape(number, _ROWS)
         if family == "stmatrix":
-            self._stored.setdefault(self._writer(int(rows[0, 0])), []).append(rows.copy())
+            self._stored.setdefault(self._block.shadow.writer(int(rows[0, 0])), []).append(rows.copy())
             if len(self._stored) > _STORES:
                 del self._stored[next(iter(self._stored))]
         elif family == "ldmatrix":
@@ -129,10 +129,6 @@ class MatrixStores:
         if mistake is not None:
             remedy = f"{whose[0].upper()}{whose[1:]} {_swizzled(swizzle)}: {_XOR[swizzle]}" if swizzle >= 0 else _SAME
             self._report(by, opcode, tile, mistake, records[int(mistake.matrix[0])], remedy)
-
-    def _writer(self, address: int) -> int:
-        """The record of the latest write."""
-        return int(self._block.shadow.written[address // self._block.shadow.cell]) >> 5
 
     def _matrices(self, heads: Array) -> tuple[dict[int, Array], dict[int, int]]:
         """The matrices of which a row is in a tile, if they are still there as a whole, and their records."""

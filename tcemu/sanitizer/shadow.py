@@ -88,6 +88,10 @@ class Shadow:
             marks.append(self.weak[cells])
         return marks
 
+    def writer(self, address: int) -> int:
+        """The record of the last write of a byte."""
+        return int(self.written[address // self.cell]) >> 5
+
     def reads_at(self, cells: Array | slice) -> Array:
         """The last reads of cells, a row for each reader so far."""
         if isinstance(cells, slice):

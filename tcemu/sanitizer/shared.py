@@ -219,7 +219,7 @@ class SharedMemory:
         """Report the bytes that a warp read before any write; return whether there were any."""
         blind = [record for record in self._blind if self._records.warp[record] == warp]
         for record in blind:
-            what, here = self._blind.pop(record), self._earlier(record)
+            what, here = self._blind.pop(record), self._block.earlier(record)
             message = f"{here.what} reads {what}, which nothing had written"
             unused = _unused(here.site)
             text = ", ".join(filter(None, (message, why or unused)))
@@ -252,7 +252,7 @@ class SharedMemory:
             if self._naming.came_late(read, known, int(prior[first]) >> 5):
                 self._blind.pop(read.record, None)
                 self._tell_read(read, write, None, cells[where], "writes")
-            elif not self.uncommitted(read.record, self._earlier(record)):
+            elif not self.uncommitted(read.record, self._block.earlier(record)):
                 self._tell(self._naming.overwrite(write, read), write, read, cells[where], "overwrites", "reads")
 
     def _collide_rewrite(
@@ -311,13 +311,10 @@ class SharedMemory:
         order = sorted(np.unique(records).tolist(), key=lambda each: self._records.same_warps(each, record))
         return [places[records == each] for each in order if not self._records.together(each, record)]
 
-    def _earlier(self, record: int) -> Earlier:
-        return Earlier(self._records.by[record], self._records.opcode[record], self._records.callers[record])
-
     def _tell(self, verdict: Verdict, side: Side, other: Side, cells: Array, does: str, did: str) -> None:
         if verdict.rule.endswith("-race") and self._unacquired(side, other):
             verdict = replace(verdict, cause=UNACQUIRED, remedy=ACQUIRE)
-        here, earlier = self._earlier(side.record), self._earlier(other.record)
+        here, earlier = self._block.earlier(side.record), self._block.earlier(other.record)
         if RESERVED in (what := self._shadow.extent(cells)):
             return
         message = f"{here.what} {does} {what}; {earlier.what} of {self._naming.who(other)} {did} them: {verdict.cause}"

@@ -32,7 +32,6 @@ from tcemu.machine.events import Accessed, Accesses, By, CopyIssued, Tcgen05Issu
 from tcemu.sanitizer.block import Access, Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import Array
 from tcemu.sanitizer.origins import Origins, Source
-from tcemu.sanitizer.report import Earlier
 
 #: The first blocks of a launch are watched, and the first reads of each line: the others do the same.
 _BLOCKS, _READS = 2, 8
@@ -298,7 +297,7 @@ class StoredTiles:
     def _report(self, tile: _Tile, source: Source, mistake: Misplaced) -> None:
         shadow, at, role = self._block.shadow, int(tile.matrix[mistake.element]), tile.role
         what = shadow.extent(shadow.tile(tile.matrix.reshape(-1), tile.size))
-        record = self._writer(mistake.wanted)
+        record = self._block.shadow.writer(mistake.wanted)
         axes = "(n, k)" if role == "b" else "(m, k)"
         message = (
             f"{tile.instruction} reads {role.upper()} from {what} in another layout than "
@@ -318,7 +317,7 @@ class StoredTiles:
                     f" A swizzle goes by addresses: begin the tile at a multiple of {_ATOM}, or swizzle by them, too."
                 )
             rule = "tile-layout" if right.swizzle == tile.descriptor.swizzle else "swizzle-mismatch"
-        self._tell(rule, tile.by, message, what, record, remedy)
+        self._block.conflict(rule, tile.by, record, message, what, remedy)
 
     # ------------------------------------------------------------------------------------------------ ldmatrix
 
@@ -333,26 +332,15 @@ class StoredTiles:
             row, wanted = mistake
             at = int(addresses[row])
             first, taken, right = (source.element(int(origins[each])) for each in (addresses[0], at, wanted))
-            record, place = self._writer(wanted), self._block.shadow.place
+            record, place = self._block.shadow.writer(wanted), self._block.shadow.place
             message = (
                 f"{event.opcode} reads a tile with another swizzle than {self._block.records.opcode[record]} wrote it "
                 f"with: for row {row} of a matrix it takes {place(at, _UNIT)}, which begin with {taken}, "
                 f"though row 0 begins with {first}; {right} is at {place(wanted, _UNIT)}"
             )
             remedy = "Compute the addresses of the loads with the swizzle that those of the stores have."
-            self._tell("swizzle-mismatch", event.by, message, "shared memory", record, remedy)
+            self._block.conflict("swizzle-mismatch", event.by, record, message, "shared memory", remedy)
             return
-
-    # ------------------------------------------------------------------------------------------------ reports
-
-    def _writer(self, address: int) -> int:
-        """The record of the latest write."""
-        return int(self._block.shadow.written[address // self._block.shadow.cell]) >> 5
-
-    def _tell(self, rule: str, by: By, message: str, what: str, record: int, remedy: str) -> None:
-        records = self._block.records
-        earlier = Earlier(records.by[record], records.opcode[record], records.callers[record])
-        self._block.report(rule, by, message, what=what, earlier=earlier, remedy=remedy)
 
 
 def _in_words(descriptor: Descriptor) -> str:

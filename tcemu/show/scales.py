@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.arguments import explained
-from tcemu.errors import IllegalInstruction, LayoutError, OperandError, briefly, counted, ranges, span, whole
+from tcemu.errors import LayoutError, OperandError, counted, ranges, span, whole
 from tcemu.formats import lookup
 from tcemu.formats.arrays import as_array
 from tcemu.instructions import Instruction, parse
-from tcemu.instructions.mma_block_scale import byte_and_thread
+from tcemu.instructions.mma_block_scale import byte_and_thread, role_of_scales
 from tcemu.layouts import Fragment
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
@@ -124,10 +124,7 @@ def scales(
 def _operand(
     instruction: Instruction, role: object, ids: tuple[int, int], at: tuple[int, int], registers: npt.ArrayLike | None
 ) -> _Operand:
-    if "scale_a" not in instruction.fragments:
-        raise IllegalInstruction(f"{instruction} has no scales; mma with .block_scale has them (PTX ISA 9.7.14.3)")
-    if not isinstance(role, str) or role not in ("a", "b"):
-        raise OperandError(f"{instruction} has scales of 'a' and of 'b'; got {briefly(role)}")
+    role = role_of_scales(instruction, role)
     byte, thread = byte_and_thread(instruction, f"scale_{role}", ids)
     fragment = instruction.fragments[f"scale_{role}"]
     held = None

@@ -15,7 +15,7 @@ from tcemu.errors import ArithmeticUnknown, IllegalInstruction, OperandError, Ta
 from tcemu.formats import FORMATS, Format
 from tcemu.instructions import Instruction, parse
 from tcemu.instructions.catalogue import catalogue
-from tcemu.instructions.targets import target_named
+from tcemu.instructions.targets import GENERATIONS, target_named
 from tcemu.show.folded import KEEPS_KEYS
 from tcemu.show.inputs import formats_of, targets_of
 from tcemu.show.words import neat, value
@@ -180,11 +180,8 @@ def target_table(targets: Iterable[str], families: Iterable[str] = _MULTIPLY) ->
     return Table(f"Forms of {listing(names, 'and')}", ("target", *names), rows)
 
 
-_TARGETS = ("sm_70", "sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
-
-
 @explained
-def arithmetic_table(instruction: Instruction, targets: Iterable[str] = _TARGETS) -> Table:
+def arithmetic_table(instruction: Instruction, targets: Iterable[str] = GENERATIONS) -> Table:
     """One row for each target: what it computes, how that is known, and what it was compared with.
 
     >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")

@@ -16,11 +16,10 @@ import numpy as np
 from tcemu.errors import LayoutError, byte_span
 from tcemu.layouts import Descriptor
 from tcemu.layouts.canonical import Major
-from tcemu.machine.events import Accessed, By, CopyIssued, Wgmma, WgmmaIssued
+from tcemu.machine.events import Accessed, CopyIssued, Wgmma, WgmmaIssued
 from tcemu.machine.tensor_map import TensorMap
 from tcemu.sanitizer.block import Access, Block, ForAccesses, Handlers, section
 from tcemu.sanitizer.clocks import Array
-from tcemu.sanitizer.report import Earlier
 from tcemu.sanitizer.rules import Rule, breaks, rules
 from tcemu.sanitizer.rules.parts import MMA, ORDINARY, TILES, barrier, finish
 from tcemu.sanitizer.tiles import Box, Misread, misread
@@ -115,7 +114,7 @@ class Tiles:
             return
         for read, tile in zip(wgmma.reads, wgmma.tiles, strict=True):
             role, addresses, size = read
-            record = self._writer(addresses)
+            record = self._block.shadow.writer(addresses[0])
             box = boxes.get(record)
             if box is None:
                 continue
@@ -123,10 +122,6 @@ class Tiles:
             mistake = self._judge(addresses, matrix, size, tile[1])
             if mistake is not None or box.tensor_map.swizzle != tile[0].swizzle:
                 self._report(wgmma, read, matrix, tile, mistake or Misread(record, (0, 0), -1))
-
-    def _writer(self, addresses: Array) -> int:
-        """The record of the latest write to the first of these addresses."""
-        return int(self._block.shadow.written[addresses[0] // self._block.shadow.cell]) >> 5
 
     def _judge(self, addresses: Array, matrix: Array, size: int, major: Major) -> Misread | None:
         """The element of a tile that is misread, if any; what has been judged once is remembered."""
@@ -190,7 +185,7 @@ class Tiles:
         rule, remedy = "swizzle-mismatch", ""
         if not differ:
             rule, remedy = "tile-layout", _remedy(box, descriptor, major, size, matrix.shape)
-        self._tell(rule, wgmma.bys[0], f"{message}: {example}", what, mistake.record, remedy)
+        self._block.conflict(rule, wgmma.bys[0], mistake.record, f"{message}: {example}", what, remedy)
 
     # ---------------------------------------------------------------------------------------- other readers
 
@@ -218,7 +213,8 @@ class Tiles:
                 f"{units[row] + 15} of a line, though for row 0 it takes bytes {units[0]} to {units[0] + 15}, which in "
                 f"this line are at {wanted}"
             )
-            self._tell("swizzle-mismatch", event.by, message, "shared memory", record, _XOR[box.tensor_map.swizzle])
+            remedy = _XOR[box.tensor_map.swizzle]
+            self._block.conflict("swizzle-mismatch", event.by, record, message, "shared memory", remedy)
             return
 
     def _leaves(self, event: CopyIssued) -> None:
@@ -227,7 +223,7 @@ class Tiles:
         if copy.reads[0] != "shared" or copy.tensor_map is None or not (records.boxes and len(copy.reads[1])):
             return
         _, addresses, size = copy.reads
-        record = self._writer(addresses)
+        record = self._block.shadow.writer(addresses[0])
         box, tensor_map = records.boxes.get(record), copy.tensor_map
         if box is None or box.tensor_map.swizzle == tensor_map.swizzle or box.line != tensor_map.line:
             return
@@ -236,12 +232,8 @@ class Tiles:
             f"{copy.opcode} reads {what} {_swizzled(tensor_map.swizzle)}, but {records.opcode[record]} filled them "
             f"{_swizzled(box.tensor_map.swizzle)}"
         )
-        self._tell("swizzle-mismatch", copy.by, message, what, record, "Give both tensor maps the same swizzle.")
-
-    def _tell(self, rule: str, by: By, message: str, what: str, record: int, remedy: str) -> None:
-        records = self._block.records
-        earlier = Earlier(records.by[record], records.opcode[record], records.callers[record])
-        self._block.report(rule, by, message, what=what, earlier=earlier, remedy=remedy)
+        remedy = "Give both tensor maps the same swizzle."
+        self._block.conflict("swizzle-mismatch", copy.by, record, message, what, remedy)
 
 
 # ---------------------------------------------------------------------------------------------------- words

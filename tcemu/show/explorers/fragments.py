@@ -11,11 +11,9 @@ import numpy.typing as npt
 from tcemu import show
 from tcemu.formats.arrays import as_array
 from tcemu.instructions import TARGETS, Instruction, parse, run
+from tcemu.instructions.targets import GENERATIONS
 from tcemu.show.explorers.explorer import Choice, Explorer, Range, controls
 from tcemu.show.picture import Picture
-
-#: One architecture of each generation.
-_GENERATIONS = ("sm_70", "sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
 
 Registers = npt.NDArray[Any]
 
@@ -149,7 +147,7 @@ def fragment_by_target(instruction: str | Instruction, **start: Any) -> Explorer
     """
     parsed = parse(instruction)
     role = next(iter(parsed.fragments))
-    targets = [name for name in _GENERATIONS if parsed.gate.admits(TARGETS[name])]
+    targets = [name for name in GENERATIONS if parsed.gate.admits(TARGETS[name])]
 
     def draw(target: str, lane: int) -> Picture:
         drawn = show.fragment_map(parsed.on(TARGETS[target]).fragments[role], lane=lane)
