@@ -141,7 +141,7 @@ class _Argument:
     def _vector(self, row: Scalar, count: int) -> bytes:
         value = np.asarray(self.value)
         if value.dtype.kind == "c" and not value.ndim:
-            value = np.array([value.real, value.imag])
+            value = np.array([value.real, value.imag], value.real.dtype)
         if value.shape != (count,) or value.dtype.kind not in "iufbV":
             raise self._misfit(f"has {count} numbers: pass a tuple of them", f"got {briefly(self.value)}")
         one = Parameter(self.parameter.index, self.parameter.type, self.parameter.name, row.dtype.itemsize, "")
