@@ -25,6 +25,7 @@ def in_cuda_alone(
     *hints: str,
     mistakes: Callable[[Given], Iterable[tuple[str, Array]]],
     block: int = 32,
+    know: str,
     minutes: int = 15,
     section: str = "",
     **judged: Any,
@@ -35,14 +36,13 @@ def in_cuda_alone(
         name,
         title,
         f"{task} Write the kernel `{name}` in CUDA C++, in the cell below: `{signature}`. It is launched as one "
-        f"block of "
-        f"{block} threads. Run the cell, and then the check.",
+        f"block of {block} threads. Run the cell, and then the check.",
         Kernel(
             lambda given: {**given, filled: np.zeros(shape, dtype)}, filled, right, {"block": block}, mistakes,
             languages=("CUDA C++",), kernel=name, **judged,
         ),
         minutes=minutes,
-        know="CUDA C++",
+        know=f"CUDA C++; {know}",
         section=section,
         hints=hints,
         draw=draw,

@@ -337,9 +337,9 @@ EXERCISES = [
     Exercise(
         "power_of_two",
         "2 ^ x to the last bit",
-        "Write `power_of_two(x, coefficients)`, for float32 numbers from -20 to 0. Round x to the nearest integer n; "
-        "compute the polynomial of x − n with Horner's rule, where each step is one fma.rn.f32 (the `coefficients` "
-        "come with the highest power first); and add n to the exponent field. Return float32.",
+        "Write `power_of_two(x, coefficients)`, for float32 numbers from −20 to 0. Round x to the nearest integer n; "
+        "compute the polynomial of x − n with Horner's rule, where each step is one `fma.rn.f32` (the "
+        "`coefficients` come with the highest power first); and add n to the exponent field. Return float32.",
         Values(
             _power, np.float32, _power_mistakes, lambda index: f"The power of x[{index[0]}]",
             how="every bit of 64 powers",

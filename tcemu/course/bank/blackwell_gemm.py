@@ -187,10 +187,10 @@ EXERCISES = [
     in_cuda_alone(
         "rows_to_fragment",
         "Rows become a fragment",
-        "x has 32 rows of 8 words. Thread i stores row i to lane i of Tensor Memory, with one `tcgen05.st` "
+        "`x` has 32 rows of 8 words. Thread i stores row i to lane i of Tensor Memory, with one `tcgen05.st` "
         "`.32x32b.x8`. Then the warp loads lanes 0 to 15 with one `tcgen05.ld` `.16x256b.x1`: thread i gets four "
-        "registers, those of the accumulator of `mma.sync` m16n8, and writes them to out[4 * i] to out[4 * i + 3]. "
-        "Allocate 32 columns, and free them. Begin the cell with `%%cuda --arch sm_100a`.",
+        "registers, those of the accumulator of `mma.sync` m16n8, and writes them to `out[4 * i]` to "
+        "`out[4 * i + 3]`. Allocate 32 columns, and free them.",
         "__global__ void rows_to_fragment(const unsigned* x, unsigned* out)",
         {"out": ((32, 4), np.uint32)},
         _fragment,
@@ -199,17 +199,18 @@ EXERCISES = [
         "A store is followed by tcgen05.wait::st, a load by tcgen05.wait::ld; both are .sync.aligned.",
         mistakes=_wrong_fragments,
         needed=("tcgen05.st", "tcgen05.ld"),
+        know="tcgen05.st and tcgen05.ld, from notebook 16",
         minutes=20,
         section="9.7.16.7.1, 9.7.16.8",
     ),
     in_cuda_alone(
         "scales_by_cp",
         "Scales to Tensor Memory",
-        "scales has a word for each of 128 rows: the four scales of a product. Put them into shared memory in the "
-        "order that `tcgen05.cp.cta_group::1.32x128b.warpx4` expects, word 4 * (row % 32) + row / 32, and let one "
+        "`scales` has a word for each of 128 rows: the four scales of a product. Put them into shared memory in the "
+        "order that `tcgen05.cp.cta_group::1.32x128b.warpx4` expects, word `4 * (row % 32) + row / 32`, and let one "
         "thread copy these 512 bytes to Tensor Memory and commit. Then thread i loads the word of row i, from its own "
-        "warp's quarter, and writes it to out[i]. The descriptor: no swizzle, SBO 128 bytes, bits 48 to 46 are 1. "
-        "Begin the cell with `%%cuda --arch sm_100a`.",
+        "warp's quarter, and writes it to `out[i]`. The descriptor has no swizzle, SBO 128 bytes, and 1 in bits "
+        "48 to 46.",
         "__global__ void scales_by_cp(const unsigned* scales, unsigned* out)",
         {"out": ((128,), np.uint32)},
         lambda given: np.asarray(given.scales),
@@ -219,16 +220,17 @@ EXERCISES = [
         mistakes=_wrong_scales,
         needed=("tcgen05.cp", "tcgen05.commit"),
         block=128,
+        know="scales in Tensor Memory, from notebook 17",
         minutes=35,
         section="9.7.16.9.2, 9.7.16.12.1",
     ),
     in_cuda_alone(
         "tcgen05_in_ptx",
         "A product with tcgen05",
-        "D = A B^T for A of 128 x 64 and B of 32 x 64, both f16 and row-major; D is f32 and row-major. Store both "
+        "D = A Bᵀ for A of 128 × 64 and B of 32 × 64, both f16 and row-major; D is f32 and row-major. Store both "
         "tiles to shared memory with the 128-byte swizzle, allocate 32 columns, and let one thread issue four "
         "`tcgen05.mma` of `kind::f16` and commit; each warp then loads its 32 rows. Fences and waits are up to you. "
-        "The instruction descriptor is `0x08080010`. Begin the cell with `%%cuda --arch sm_100a`.",
+        "The instruction descriptor is `0x08080010`.",
         "__global__ void tcgen05_in_ptx(const half* a, const half* b, float* d)",
         {"d": ((128, 32), np.float32)},
         _product,
@@ -239,6 +241,7 @@ EXERCISES = [
         mistakes=_parts,
         block=128,
         needed=("tcgen05.mma", "tcgen05.commit"),
+        know="the first kernel of notebook 17",
         minutes=45,
         section="9.7.16.4, 9.7.16.6, 9.7.16.10, 9.7.16.12.1",
     ),

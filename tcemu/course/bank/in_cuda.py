@@ -208,10 +208,9 @@ EXERCISES = [
     in_cuda_alone(
         "ldmatrix_of_b",
         "ldmatrix for a row-major B",
-        "B is row-major, 16 x 8. Copy it to shared memory and load its fragment for m16n8k16 with one "
-        "`ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16`, in inline PTX; lane i stores its two registers to out[2 * "
-        "i] "
-        "and out[2 * i + 1].",
+        "`b` is row-major, 16 × 8. Copy it to shared memory and load its fragment for m16n8k16 with one "
+        "`ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16`, in inline PTX; lane i stores its two registers to "
+        "`out[2 * i]` and `out[2 * i + 1]`.",
         "__global__ void ldmatrix_of_b(const half* b, unsigned* out)",
         {"out": ((32, 2), np.uint32)},
         _b_of,
@@ -219,13 +218,14 @@ EXERCISES = [
         "Lanes 0 to 15 give the addresses of rows 0 to 15. What do the other lanes give?",
         "The address is 32 bits: __cvta_generic_to_shared. And a lane reads what others have stored.",
         mistakes=_b_untransposed,
+        know="ldmatrix, from notebook 05",
         needed=("ldmatrix",),
         section="9.7.14.5.15",
     ),
     in_cuda_alone(
         "sum_in_two_stages",
         "cp.async in two stages",
-        "Add the 8 rows of x, 32 ints each, so that the copy of the next row is under way while a row is added. "
+        "Add the 8 rows of `x`, 32 ints each, so that the copy of the next row is under way while a row is added. "
         "There are two stages of shared memory; lane i copies and adds column i, with `__pipeline_memcpy_async` or "
         "`cp.async`. A wait that leaves no copy pending is a full wait: there may be two of them at most.",
         "__global__ void sum_in_two_stages(const int* x, int* total)",
@@ -235,6 +235,7 @@ EXERCISES = [
         "Commit once in each step, also when there is nothing left to copy.",
         "With one group for the next row, __pipeline_wait_prior(1) leaves that one pending.",
         mistakes=_some_rows,
+        know="cp.async, from notebook 05",
         needed=("cp.async",),
         observers=lambda: (FullWaits(),),
         scores=lambda _, watching: {"full waits": watching[0].full},
@@ -246,7 +247,7 @@ EXERCISES = [
         "weights_of_s4",
         "Eight weights in a word",
         "Each of 32 words has eight s4 in two's complement, the first in the lowest bits. Thread i converts word i to "
-        "eight f16, weights[8 * i] to weights[8 * i + 7]. Try it without a conversion from integer to float.",
+        "eight f16, `weights[8 * i]` to `weights[8 * i + 7]`. Try it without a conversion from integer to float.",
         "__global__ void weights_of_s4(const unsigned* packed, half* weights)",
         {"weights": ((32, 8), np.float16)},
         _weights,
@@ -254,13 +255,14 @@ EXERCISES = [
         "XOR with 8 turns two's complement into a number with 8 added.",
         "0x6400 | n is 1024 + n in f16, for n from 0 to 15.",
         mistakes=_wrong_weights,
+        know="4-bit weights, from notebook 07",
         section="9.7.8.6",
     ),
     in_cuda_alone(
         "dot_of_signs",
         "The dot product of signs",
-        "Bits are signs: 1 is +1, 0 is -1. Thread i computes the dot product of row i of a and row i of b, four words "
-        "each.",
+        "Bits are signs: 1 is +1, 0 is −1. Thread i computes the dot product of row i of `a` and row i of `b`, four "
+        "words each.",
         "__global__ void dot_of_signs(const unsigned* a, const unsigned* b, int* dots)",
         {"dots": ((32,), np.int32)},
         _signs,
@@ -268,13 +270,14 @@ EXERCISES = [
         "Which operation has a 1 where two signs differ?",
         "k signs, of which n differ: k - n agree.",
         mistakes=_wrong_signs,
+        know="single bits, from notebook 07",
         minutes=10,
         section="9.7.14.5.14",
     ),
     in_cuda_alone(
         "metadata_of_row",
         "The metadata of a sparse row",
-        "A row of 32 f16 has two elements other than zero in each chunk of four. Thread 0 packs its metadata into one "
+        "`row` has 32 f16, two of them other than zero in each chunk of four. Thread 0 packs its metadata into one "
         "word: chunk c in bits 4 c to 4 c + 3, the index of the first element in the low two.",
         "__global__ void metadata_of_row(const half* row, unsigned* metadata)",
         {"metadata": ((1,), np.uint32)},
@@ -283,14 +286,14 @@ EXERCISES = [
         "Eight chunks of four bits are one word.",
         "Collect the indices of the elements that are not zero.",
         mistakes=_swapped_indices,
+        know="metadata, from notebook 08",
         section="9.7.14.6.1",
     ),
     in_cuda_alone(
         "pairs_of_e4m3",
         "Two floats into two bytes",
-        "Convert 64 floats to e4m3, rounded to nearest and saturated: thread i makes pairs[i] of x[2 * i] (the low "
-        "byte) "
-        "and x[2 * i + 1], with one `cvt.rn.satfinite.e4m3x2.f32`.",
+        "Convert 64 floats to e4m3, rounded to nearest and saturated: thread i makes `pairs[i]` of `x[2 * i]` (the low "
+        "byte) and `x[2 * i + 1]`, with one `cvt.rn.satfinite.e4m3x2.f32`.",
         "__global__ void pairs_of_e4m3(const float* x, unsigned short* pairs)",
         {"pairs": ((32,), np.uint16)},
         _packed,
@@ -298,15 +301,15 @@ EXERCISES = [
         'The result is a 16-bit register: constraint "h".',
         "Which of its two sources does cvt put into the upper half?",
         mistakes=_swapped_bytes,
+        know="e4m3 and saturation, from notebook 01",
         minutes=10,
         section="9.7.9.21",
     ),
     in_cuda_alone(
         "descriptors_of_tiles",
         "A matrix descriptor in C++",
-        "Thread i makes the matrix descriptor of wgmma for tile i: start address, LBO and SBO are in bytes; swizzle "
-        "is 0, "
-        "32, 64 or 128 bytes. The base offset is 0.",
+        "Thread i makes the matrix descriptor of `wgmma` for tile i: start address, LBO and SBO are in bytes; the "
+        "swizzle is 0, 32, 64 or 128 bytes. The base offset is 0.",
         "__global__ void descriptors_of_tiles(const unsigned* start, const unsigned* lbo, const unsigned* sbo, "
         "const unsigned* swizzle, unsigned long long* out)",
         {"out": ((32,), np.uint64)},
@@ -315,12 +318,13 @@ EXERCISES = [
         "Three fields are stored without their low four bits; shifts beyond 31 need 64 bits.",
         "The codes of the swizzle: 128 bytes is 1, 64 is 2, 32 is 3.",
         mistakes=_wrong_descriptors,
+        know="matrix descriptors, from notebook 10",
         section="9.7.15.5.1.2.2",
     ),
     in_cuda_alone(
         "swizzle_of_128",
         "The swizzle in C++",
-        "Thread i computes where the byte at offset[i] of a tile lies with the 128-byte swizzle.",
+        "Thread i computes where the byte at `offset[i]` of a tile lies with the 128-byte swizzle.",
         "__global__ void swizzle_of_128(const unsigned* offset, unsigned* place)",
         {"place": ((32,), np.uint32)},
         _swizzled,
@@ -328,13 +332,14 @@ EXERCISES = [
         "Bits 6:4 are XORed with others.",
         "Bits 9:7, and no more.",
         mistakes=_wrong_swizzles,
+        know="swizzles, from notebook 10",
         minutes=10,
         section="9.7.15.5.1.2",
     ),
     in_cuda_alone(
         "mma_in_ptx",
         "mma.sync from memory",
-        "D = A B for A of 16 x 16, row-major, and B of 16 x 8, column-major (b has 8 rows of 16), both f16: load the "
+        "D = A B for A of 16 × 16, row-major, and B of 16 × 8, column-major (`b` has 8 rows of 16), both f16: load the "
         "registers of each lane from global memory, and multiply with one `mma.sync.m16n8k16` in inline PTX. D is "
         "row-major, in f32.",
         "__global__ void mma_in_ptx(const half* a, const half* b, float* d)",
@@ -344,6 +349,7 @@ EXERCISES = [
         "Lane 4 g + t: a0 is row g, columns 2 t and 2 t + 1; a1 is 8 rows further down, a2 8 columns to the right.",
         "b0 is column g of B, rows 2 t and 2 t + 1. One 32-bit load has both halves of a register.",
         mistakes=_wrong_products,
+        know="the fragments of m16n8k16, from notebook 02",
         needed=("mma.sync",),
         minutes=25,
         section="9.7.14.5.8, 9.7.14.5.14",
@@ -351,11 +357,9 @@ EXERCISES = [
     in_cuda_alone(
         "wgmma_in_ptx",
         "wgmma in order",
-        "D = A B^T for A of 64 x 64 and B of 8 x 64, both f16 and row-major. Store both tiles to shared memory with "
-        "the "
+        "D = A Bᵀ for A of 64 × 64 and B of 8 × 64, both f16 and row-major. Store both tiles to shared memory with the "
         "128-byte swizzle, and multiply with four `wgmma.mma_async` m64n8k16 in inline PTX: fences, commit and wait "
-        "are "
-        "up to you. D is row-major, in f32.",
+        "are up to you. D is row-major, in f32.",
         "__global__ void wgmma_in_ptx(const half* a, const half* b, float* d)",
         {"d": ((64, 8), np.float32)},
         _product,
@@ -363,6 +367,7 @@ EXERCISES = [
         "Who stores with ordinary instructions executes fence.proxy.async, and then comes the barrier.",
         "wgmma.fence, four mma_async (the first with scale_d = 0), commit_group, wait_group 0.",
         mistakes=_parts,
+        know="the order of wgmma, from notebook 11",
         block=128,
         needed=("wgmma.mma_async",),
         minutes=40,
@@ -371,9 +376,8 @@ EXERCISES = [
     in_cuda_alone(
         "row_maxima",
         "The maximum of a row, by shuffles",
-        "c has the accumulator of a warp: lane i holds c[4 * i] to c[4 * i + 3], as D of m16n8k16. Store the maximum "
-        "of "
-        "each of the 16 rows to maxima, with shuffles and without shared memory.",
+        "`c` has the accumulator of a warp: lane i holds `c[4 * i]` to `c[4 * i + 3]`, as D of m16n8k16. Store the "
+        "maximum of each of the 16 rows to `maxima`, with shuffles and without shared memory.",
         "__global__ void row_maxima(const float* c, float* maxima)",
         {"maxima": ((16,), np.float32)},
         _maxima,
@@ -381,6 +385,7 @@ EXERCISES = [
         "A lane has two rows: c0 and c1 are of row g, c2 and c3 of row g + 8.",
         "Four lanes share a row: __shfl_xor_sync with distances 1 and 2.",
         mistakes=_wrong_maxima,
+        know="the accumulator's map and shuffles, from notebook 13",
         needed=("shfl",),
         section="9.7.9.6",
     ),

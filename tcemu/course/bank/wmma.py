@@ -282,7 +282,7 @@ EXERCISES = [
         "The map of an accumulator, found by probing",
         "The accumulator of the integer wmma m8n32k16 is 8 × 32, with eight s32 in each lane. Its map is unspecified. "
         "Find it for sm_90 with `tcemu.wmma`, in a cell of its own. Then write `where_of_sum(row, column)`, which "
-        "returns the lane and the index in its x, as a formula: without tcemu, or a table that tcemu has filled.",
+        "returns the lane and the index in its `x`, as a formula: neither tcemu nor a table that it has filled.",
         _where_of_sum(),
         minutes=20,
         only=(),
