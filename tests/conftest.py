@@ -9,7 +9,7 @@ from hypothesis import settings
 #: Failing rows of a loop that are reported.
 MOST = 20
 #: Of the parameters of a test, how many the quick part asks.
-PARAMETERS = 3
+PARAMETERS = 2
 
 
 def pytest_configure(config):

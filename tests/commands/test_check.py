@@ -81,8 +81,8 @@ def test_a_notebook_runs_in_a_process_of_its_own(tmp_path):
 @pytest.mark.slow
 def test_a_check_that_does_not_end_is_given_up_and_the_others_go_on(tmp_path):
     path = write(tmp_path / "a.ipynb", IMPORT, STUCK, "check(nothing=nothing)", RIGHT, CHECK)
-    stuck, right = results_of(path, limit=8)
-    overdue = "It did not finish within 8 seconds of processor time."
+    stuck, right = results_of(path, limit=4)
+    overdue = "It did not finish within 4 seconds of processor time."
     assert (stuck.name, stuck.state, stuck.says) == ("nothing", "failed", overdue)
     assert (right.name, right.state) == ("where_of_a", "right")
 
@@ -91,8 +91,8 @@ def test_a_check_that_does_not_end_is_given_up_and_the_others_go_on(tmp_path):
 def test_a_check_that_waits_for_ever_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr(running, "_WAITS", 1)
     path = write(tmp_path / "a.ipynb", IMPORT, "import time; time.sleep(3600); where_of_a = 1", CHECK)
-    (result,) = results_of(path, limit=8)
-    assert (result.state, result.says) == ("failed", "It still waited for something after 8 seconds.")
+    (result,) = results_of(path, limit=4)
+    assert (result.state, result.says) == ("failed", "It still waited for something after 4 seconds.")
 
 
 def test_the_course_s_versions_and_hidden_files_are_left_out(course):

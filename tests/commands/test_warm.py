@@ -6,6 +6,7 @@ import sys
 from functools import cache
 
 import pytest
+import quick
 from click.testing import CliRunner
 
 import tcemu
@@ -99,8 +100,8 @@ for work in warm.works():
     warm.perform(work)
 warm.compile_small()
 """
-#: Everything that a learner may run: each instruction that stands for others, drawn anew, as many warps as were not
-#: warmed; whole matrices, of several tiles; a kernel on the machine. Fails if something is compiled.
+#: What a learner may run: instructions that stand for others, a third of them every day, drawn anew, as many warps as
+#: were not warmed; whole matrices, of several tiles; a kernel on the machine. Fails if something is compiled.
 AFTERWARDS = """
 import os
 from itertools import islice
@@ -120,7 +121,7 @@ from tcemu.gemm import mma_pipeline, wgmma_tma, wmma_global
 from tcemu.instructions.table import family_of
 from tcemu.vectors import cases, classes, emulator
 np.seterr(all="ignore")
-for work in works():
+for work in works()[PART]:
     instruction = tcemu.parse(work.opcode, target=work.target)
     kinds = classes(instruction)
     for kind, warps in ((kinds[0], 1), (kinds[-1], 7 if instruction.family.startswith("wgmma") else 70)):
@@ -140,7 +141,8 @@ for module in (mma_pipeline, wgmma_tma, wmma_global):
 def test_after_tcemu_warm_nothing_is_compiled():
     """Nothing is needed that warming did not need. Both use the tests' cache, which may already hold some of it."""
     needed = []
-    for code in (WARMED, AFTERWARDS):
+    part = "[:]" if quick.THOROUGH else f"[{quick.turn(3)}::3]"
+    for code in (WARMED, AFTERWARDS.replace("[PART]", part)):
         environment = {**os.environ, "TCEMU_QUIET": "1", "TCEMU_KERNELS": "numba"}
         command = [sys.executable, "-c", code + NEEDED]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -61,6 +61,7 @@ def test_names_in_capitals_are_those_of_the_readme(tmp_path):
     assert says in str(asked(tmp_path / "q.npz").exception)
 
 
+@pytest.mark.slow
 def test_a_file_with_scales_and_a_bias_is_explained(tmp_path):
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-128, 128, shape).astype(np.int8) for shape in ((16, 64), (64, 16)))

@@ -28,6 +28,7 @@ CHANGED = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @rows("row", CHANGED, lambda row: f"{CHANGED.index(row)}: {row[0]}")
 def test_a_solution_without_what_it_is_about_is_wrong(row):
     name, change, words = row

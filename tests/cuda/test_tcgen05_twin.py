@@ -19,6 +19,7 @@ def test_the_twin_gives_the_bits_of_the_python_kernel(nvrtc, blocks, policy, gro
     assert [report for launch in launches for report in launch.reports] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["early", "late", "random"])
 @pytest.mark.parametrize("plan", [tcgen05_nvfp4.Plan(), tcgen05_nvfp4.Plan(columns=256, accumulators=1, stages=2)])
 def test_the_twin_with_scales(nvrtc, plan, policy):
@@ -32,6 +33,7 @@ def test_the_twin_with_scales(nvrtc, plan, policy):
     assert [report for launch in launches for report in launch.reports] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["early", "late", "random"])
 def test_the_twin_of_attention(nvrtc, policy):
     rng = np.random.default_rng(3)

@@ -44,11 +44,13 @@ def test_the_twin_gives_the_bits_of_the_python_kernel(name):
     same(name, from_storage)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", spread(TWINS, 6, first=turn(6)))
 def test_the_twin_from_its_source(nvrtc, name):
     same(name, twins.compiled)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["wmma_global", "mma_pipeline", "mma_sparse", "wgmma_tma-f16", "wgmma_cluster"])
 def test_the_twin_takes_as_many_cycles_as_the_python_kernel(name):
     """Where neither computes anything between its products: ordinary instructions of PTX are free."""

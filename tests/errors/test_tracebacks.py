@@ -85,6 +85,7 @@ def test_a_race_is_told_by_the_lines_of_the_kernel():
     assert len(text.splitlines()) < 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cells", [RACE, OPCODE], ids=["race", "opcode"])
 def test_nothing_of_the_package_or_of_the_machine_is_shown(cells):
     text = told(cells)

@@ -174,6 +174,7 @@ def equal(found, expected):
     return found.dtype == expected.dtype and found.tobytes() == expected.tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", some(PLANS, 4), ids=str)
 def test_hopper_plans_and_edges(row, plan):
     unit = 16 * plan.depth // wgmma_tma.LINE

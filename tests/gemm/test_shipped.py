@@ -47,6 +47,7 @@ def silent(launch):
 PLANS = {name: replace(plan, columns=64, stages=3) for name, plan in wgmma_persistent.SCHEDULES.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLANS)
 def test_a_persistent_kernel(row, name):
     """Several tiles for each block, with edges in every direction; K may be shorter than the stages, or longer."""
@@ -145,6 +146,7 @@ def product(a, b, c):
 ATTENTIONS = [(2, 1, 100, 300, False), (1, 1, 150, 150, True), (2, 2, 70, 260, True), (1, 1, 1, 1, False)]
 
 
+@pytest.mark.slow
 def test_attention_with_wgmma(row):
     for number, (heads, fewer, queries, keys, causal) in enumerate(ATTENTIONS):
         q, k, v = normal(1, heads, queries, 128), normal(2, fewer, keys, 128), normal(3, fewer, keys, 128)
@@ -352,6 +354,7 @@ def quantised(m, n, k):
     return normal(m, m, k), rng.integers(-8, 8, (k, n)).astype(np.int8), scales
 
 
+@pytest.mark.slow
 def test_weights_of_four_bits(row):
     for number, (m, n, k) in enumerate(((70, 128, 384), (1, 64, 128), (64, 64, 640))):
         a, weights, scales = quantised(m, n, k)

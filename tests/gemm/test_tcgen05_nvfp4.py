@@ -60,6 +60,7 @@ def one_after_the_other(a, scales_a, b, scales_b):
     return d[:m, :n]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", PLANS, ids=str)
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_order_gives_the_bits_of_one_instruction_after_the_other(plan, policy):

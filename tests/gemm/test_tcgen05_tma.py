@@ -43,6 +43,7 @@ def test_every_type_gives_the_bits_of_mma_sync(element):
     assert result.reports == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["early", "late", "random"])
 @pytest.mark.parametrize("blocks", [0, 1, 3])
 def test_every_order_gives_the_same_bits(policy, blocks):
@@ -53,6 +54,7 @@ def test_every_order_gives_the_same_bits(policy, blocks):
     assert result.reports == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["early", "late", "random"])
 @pytest.mark.parametrize("pairs", [0, 1])
 def test_a_pair_gives_the_bits_of_one_block(policy, pairs):

@@ -198,6 +198,7 @@ def untouched(each):
     return before + rest.partition(END)[2]
 
 
+@pytest.mark.slow
 def test_a_repair_that_repairs_nothing_earns_nothing():
     tried = 0
     for path in NOTEBOOKS:

@@ -141,6 +141,7 @@ def test_a_file_of_200_mb_is_not_read(tmp_path):
     assert [bool(each.files) for each in submissions(root)] == [True, False]
 
 
+@pytest.mark.slow
 def test_one_student_s_files_are_limited_together(tmp_path):
     size = limits.NOTEBOOK - 10_000
     padded = notebook(ANSWER, metadata={"x": "y" * size})

@@ -55,6 +55,7 @@ def test_the_grader_says_the_same(what, sources, says):
     assert marks(*sources)["where_of_b"].state == says
 
 
+@pytest.mark.slow
 @rows("what, sources, says", ALL, lambda what, *_: what)
 def test_checking_in_a_terminal_says_the_same(what, sources, says, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -120,6 +120,7 @@ def asked(family):
         yield family.spelling.write({**first, **dict(zip(slots, words, strict=True))})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", some(SHAPED, 4), ids=lambda family: family.name)
 def test_the_nearest_form_is_legal_there_and_has_the_types_that_were_asked_for(family):
     """Legal is what the assembler takes, in its stored verdicts."""

@@ -267,6 +267,7 @@ def test_load_multiply_store_is_a_matrix_product(target, layouts):
 # Products -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @rows("instruction", PRODUCTS)
 def test_a_product_is_its_arithmetic_on_matrices(instruction):
     for target in ("sm_75", "sm_80", "sm_90a", "sm_120a"):

@@ -266,6 +266,7 @@ def test_a_warp_gives_the_same_alone(name):
     assert np.array_equal(together, alone)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["f16", "wmma bf16", "bf16"])
 def test_a_warp_with_infinities_among_many(name):
     """It changes none of its neighbours, whether they share a thread's work or not."""
@@ -278,6 +279,7 @@ def test_a_warp_with_infinities_among_many(name):
     assert np.array_equal(together, alone)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tf32", "e4m3", "wmma f16"])
 def test_threads_give_what_one_gives(name):
     """Many warps, and the same ones a few at a time, which no thread shares."""

@@ -44,6 +44,7 @@ FAR = [0, 30, 47, 48, 49, 120]
 ASKED = [(*form, far) for number, form in enumerate(FORMS) for far in spread(FAR, 3, first=number + DAY)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("a", "b", "low", "far"), ASKED)
 def test_short_sums_with_scales(a, b, low, far):
     """Scales of 2^far, up and down, times -1, 0 and 1 more; products of some lanes are all zero."""

@@ -206,6 +206,7 @@ def _values(numbers: np.random.Generator, name: str, shape: tuple[int, int]) -> 
     return form.matrix(form.encode(numbers.normal(size=shape)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("swizzle", SWIZZLES)
 @pytest.mark.parametrize("first", ["MN", "K"])
 @rows("name, a_major, b_major", MAJORS)

@@ -127,6 +127,7 @@ UNREADABLE = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_what_no_descriptor_reads_is_said_and_why(row):
     for name, (where, element, mn, k, says) in UNREADABLE.items():
         with row(name):

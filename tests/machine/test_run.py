@@ -222,6 +222,7 @@ def made_of(pointer, words):
     return TensorMap(int(pointer), "u32", sizes, strides, (4,) * rank)
 
 
+@pytest.mark.slow
 def test_every_form_of_the_table_runs(row):
     """The first and the last of each row, with each hint, with and without the operands that may be left out."""
     assert len(ends()) > 700

@@ -386,6 +386,7 @@ def test_a_loop_that_looks_at_memory_sees_copies_land(seed, policy):
     launch(kernel, 1, 32, (given,), shared=16, seed=seed, policy=policy, observers=(at_most(10_000),))
 
 
+@pytest.mark.slow
 @two_seeds
 def test_loops_that_look_in_vain_are_noticed(row, seed):
     def test_wait(warp):

@@ -19,6 +19,7 @@ POISON = 0x7FFFDEAD
 # ------------------------------------------------------------------------------------------------ products
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("m", "n", "swizzle"), [(128, 64, 128), (64, 32, 32), (128, 8, 0)])
 def test_a_gemm_is_what_matmul_says(m, n, swizzle):
     rng = np.random.default_rng(m)

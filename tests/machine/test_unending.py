@@ -35,6 +35,7 @@ def test_a_launch_ends_when_a_warp_has_executed_too_much(seed):
     assert told.value.operations == 1000
 
 
+@pytest.mark.slow
 def test_a_launch_within_the_limit_is_like_any_other():
     """The limit is for each warp, and not for all together."""
     out = np.zeros(8, np.uint32)
@@ -60,6 +61,7 @@ def hasty(warp, state):
             warp.atom_global("add.u32", state.at(1), 1)
 
 
+@pytest.mark.slow
 def test_the_search_finds_orders_without_an_end(monkeypatch):
     monkeypatch.setattr(search, "_MORE", 3000)  # which takes less time
     state = np.zeros(2, np.uint32)

@@ -184,6 +184,7 @@ def scaled_products():
     yield "Triton: tl.dot(a, b) * a_s * b_s", triton, in_a, in_b, "every=128 scales=a"
 
 
+@pytest.mark.slow
 def test_every_scale_mode_is_found(row):
     a, b = drawn(0, (16, 256), e4m3), drawn(1, (256, 16), e4m3)
     for name, d, scale_a, scale_b, says in scaled_products():
@@ -301,6 +302,7 @@ def tf32x3():
         yield f"tiles of {tile} from zero", a, b, fresh
 
 
+@pytest.mark.slow
 def test_tf32x3_with_both_parts_by_cvt_rna_is_found(row):
     for name, a, b, d in tf32x3():
         with row(name):

@@ -314,6 +314,7 @@ def test_the_size_of_errors_tells_how_factors_were_rounded(inputs):
     assert not found & ({"", "rn", "bf16", "bf16x3"} - {inputs})
 
 
+@pytest.mark.slow
 def test_a_search_is_not_misled_by_recipes_that_give_nearly_all():
     """fp8 sums are nearly exact in f32: most recipes give most of D."""
     a, b = drawn("e4m3", (128, 256)), drawn("e4m3", (256, 128), 1)
@@ -321,6 +322,7 @@ def test_a_search_is_not_misled_by_recipes_that_give_nearly_all():
     assert recipe in whose_bits(a, b, multiply(recipe, a, b)).recipes
 
 
+@pytest.mark.slow
 def test_elements_that_no_recipe_gives_are_looked_at_first(monkeypatch):
     """Sums of small integers are exact, so every recipe gives all elements but the few that nobody computed."""
     rng = np.random.default_rng(0)

@@ -86,6 +86,7 @@ def test_there_is_an_example_for_each_table():
     assert set(EXAMPLES) == {"a format", "an instruction", "an architecture"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("subject", EXAMPLES)
 def test_the_example_works(subject, changed):
     where, asked = ask(changed)

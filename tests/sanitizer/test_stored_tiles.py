@@ -46,6 +46,7 @@ def memory(writer):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("writer", WRITERS, ids=lambda each: each.__name__)
 def test_what_a_descriptor_misreads_is_right_and_nothing_right_is_misread(writer):
     """Whatever LBO, SBO, swizzle and start: the report names the element that the matrix has there."""

@@ -20,6 +20,7 @@ def lanes(picture):
     return {int(lane): places.split(", ") for lane, places in re.findall(r"lane (\d+): ([^;]+)", said)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("lane", "register"), [(0, 0), (13, 2), (31, 3), (6, 1)])
 def test_a_one_in_a_reaches_its_row(lane, register):
     """The manual's groupID is lane / 4, and odd registers of A are eight rows below (PTX ISA 9.7.14.5.8)."""

@@ -75,6 +75,7 @@ def outcome(monkeypatch, which: str, text: str, threads: int) -> tuple[np.ndarra
     return out, result.counts, [str(each) for each in result.reports]
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(lines=bodies(), threads=st.sampled_from([32, 32, 19]))
 def test_native_code_equals_the_reference(lines, threads):

@@ -179,6 +179,7 @@ def pointer_to(matrix, name, layout, ldm, at):
     return wmma.pointer(array) + at // {1: 1, 8: 2, 32: 8}[PACKED.get(name, 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", some(["sm_70", "sm_75", "sm_90a", "sm_120"], 2))
 @rows("what", HEADER, ids=lambda what: f"{'x'.join(map(str, what[0]))}-{what[1]}")
 def test_loads_products_and_stores_are_exact(what, target):
