@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tcemu.errors import counted
+from collections.abc import Sequence
+
+from tcemu.errors import counted, listing
 from tcemu.machine.events import BarrierArrived, BarrierCompleted, By, Exited, ProxyFenced, WarpSynced
 from tcemu.machine.registers import WARP
 from tcemu.sanitizer.block import Block, Handlers
@@ -31,6 +33,8 @@ class Barriers:
         self._counts: dict[int, tuple[int, tuple[int, ...], frozenset[int]]] = {}
         #: for each barrier: what the warps that last met there knew, their arrivals, and the warps that waited
         self._last: dict[int, tuple[Array, tuple[By, ...], frozenset[int]]] = {}
+        #: lanes that have exited before the others of their warp
+        self._lanes: dict[int, By] = {}
         #: for each barrier, who has arrived since it last completed
         self._arrivals: dict[int, dict[int, By]] = {}
         self.handlers: Handlers = {
@@ -61,8 +65,9 @@ class Barriers:
         if row is None:
             return
         self._last[event.barrier] = row, event.arrived, frozenset(event.released)
-        if event.exited:
-            self._exited(event)
+        parted = [by for by in event.arrived if by.warp in self._lanes]
+        if event.exited or (parted and wanted == WARP * len(self._clocks.present)):
+            self._exited(event, parted)
             for warp in self._block.exited:
                 row = joined(row, self._clocks.view(warp, self._clocks.present[warp]))
         for warp in event.released:
@@ -99,14 +104,18 @@ class Barriers:
                 self._block.later(report)
                 return
 
-    def _exited(self, event: BarrierCompleted) -> None:
-        by = event.arrived[0]
-        gone = tuple(sorted(self._block.exited))
+    def _exited(self, event: BarrierCompleted, parted: Sequence[By]) -> None:
+        gone, by = tuple(sorted(self._block.exited)), (parted or event.arrived)[0]
+        lanes = {each.warp: lanes_in(self._lanes[each.warp].active) for each in parted}
+        who = [many("warp", gone)] * bool(gone)
+        who += [f"{many('lane', tuple(map(int, each)))} of warp {warp}" for warp, each in lanes.items()]
+        count = event.exited + sum(map(len, lanes.values()))
         message = (
-            f"barrier {event.barrier} waits for all threads of the block, but {event.exited} of them have exited: "
-            f"{many('warp', gone)}"
+            f"barrier {event.barrier} waits for all threads of the block, but {count} of them have exited: "
+            f"{listing(who, 'and')}"
         )
-        earlier = Earlier(self._block.exited[gone[0]], "exit") if gone else None
+        left = [*(self._block.exited[warp] for warp in gone), *(self._lanes[warp] for warp in lanes)]
+        earlier = Earlier(left[0], "exit") if left else None
         self._block.report("exited-threads", by, message, what=f"barrier {event.barrier}", earlier=earlier)
 
     def _fence(self, event: ProxyFenced) -> None:
@@ -117,4 +126,7 @@ class Barriers:
         if event.whole:
             self._block.exited[event.by.warp] = event.by
         else:
+            before = self._lanes.get(event.by.warp)
+            active = event.by.active | (before.active if before else 0)
+            self._lanes[event.by.warp] = event.by._replace(active=active)
             self._clocks.present[event.by.warp] &= ~event.by.active
