@@ -111,7 +111,7 @@ class AddressError(OperandError):
         self,
         message: str,
         kind: AddressKind,
-        space: Literal["shared", "global", "tensor"] | None = None,
+        space: Literal["shared", "global", "tensor", "local", "const", "param"] | None = None,
     ) -> None:
         super().__init__(message)
         self.kind, self.space = kind, space

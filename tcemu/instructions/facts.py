@@ -8,7 +8,7 @@ from typing import Literal
 from tcemu.instructions.sparsity import Sparsity
 
 #: A state space as the machine keeps it.
-Space = Literal["shared", "global", "tensor"]
+Space = Literal["shared", "global", "tensor", "local", "const", "param"]
 #: What an instruction returns, if its words decide: registers, a predicate, or nothing.
 Answer = Literal["", "value", "predicate"]
 

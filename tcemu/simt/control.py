@@ -58,7 +58,11 @@ class Call:
         """The active lanes enter a function."""
         run = caller.run
         base = caller.base + self.program.local_bytes
-        if run.local.grow(base + callee.local_bytes):
+        try:
+            moved = run.local.grow(base + callee.local_bytes)
+        except LaunchError as error:
+            raise LaunchError(f"{error} ({run.core.by()})") from None
+        if moved:
             run.context.local_moved()
         formal = callee.function.parameters
         if len(formal) != len(self.arguments) or len(callee.function.returns) != len(self.returns):

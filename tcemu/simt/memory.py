@@ -6,13 +6,14 @@ Everything else is the machine's, which checks, reports to observers, and says w
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import LaunchError, MemoryFault
+from tcemu.errors import AddressError, AddressKind, LaunchError
 from tcemu.instructions import Instruction, parse
+from tcemu.instructions.facts import Space
 from tcemu.machine.addresses import LOCAL, PARAM
 from tcemu.machine.masks import bits_of, lanes_of
 from tcemu.simt import values
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from tcemu.simt.frames import Frame
 
 Array = npt.NDArray[Any]
+_BOUNDS: AddressKind = "bounds"
 
 
 def addresses_of(frame: Frame, step: Access) -> Array:
@@ -80,18 +82,38 @@ def _check(frame: Frame, step: Access, space: str, addresses: Array, lanes: Arra
     low, high = addresses < 0, addresses > size - step.size
     wrong = lanes & (low | high | (addresses % step.size != 0) | (step.writes and space != "local"))
     if not wrong.any():
+        if space == "const":
+            _check_constants(frame, step, addresses, lanes)
         return
     lane = int(wrong.argmax())
-    address, core = int(addresses[lane]), frame.run.core
+    address, kind = int(addresses[lane]), _BOUNDS
     if low[lane] or high[lane]:
         why = f"lies outside {space} memory, which has {size} bytes here"
     elif address % step.size:
-        why = f"is not a multiple of {step.size}"
+        why, kind = f"is not a multiple of {step.size}", "alignment"
     else:
         why = f"is in {space} memory, which kernels cannot write"
-    opcode, site = frame.program.opcode(step.number), frame.program.sites[step.number]
-    message = f"{opcode}: lane {lane}: address {address}, {step.size} bytes, {why}"
-    core.grid.fail(MemoryFault(f"{message} (warp {core.index} of block {core.block.number} at {site})"))
+    opcode = frame.program.opcode(step.number)
+    _fault(
+        frame, step, AddressError(f"{opcode}: lane {lane}: address {address}, {step.size} bytes, {why}", kind), space
+    )
+
+
+def _check_constants(frame: Frame, step: Access, addresses: Array, lanes: Array) -> None:
+    """End the launch unless the lanes read variables: constants lie among the arrays of the launch."""
+    core = frame.run.core
+    instruction = parse(frame.program.opcode(step.number), core.target)
+    try:
+        core.grid.memory.check(instruction, addresses[lanes], step.size, step.size, lanes)
+    except AddressError as error:
+        _fault(frame, step, error, "const")
+
+
+def _fault(frame: Frame, step: Access, error: AddressError, space: str) -> NoReturn:
+    """End the launch at an access; observers hear of it first."""
+    core = frame.run.core
+    by = core.by()._replace(site=frame.program.sites[step.number])
+    core.fault(by, parse(frame.program.opcode(step.number), core.target), cast(Space, space), error)
 
 
 def fail(frame: Frame, step: Access, addresses: Array) -> NoReturn:

@@ -25,7 +25,10 @@ KERNELS = dict(re.findall(r'^extern "C" __global__ void (\w+)\((\w+)\* g\)', "\n
 #: (blocks, threads of a block), where these are not one block of one warp.
 SHAPES = {
     (2, 32): "global_race lock_without_a_fence stale_load swap_global swap_begins",
-    (1, 64): "swap_shared shared_race exited_threads mbarrier_init_fence proxy_fence_missing proxy_fence_thread "
+    (
+        1,
+        64,
+    ): "exited_lanes swap_shared shared_race exited_threads mbarrier_init_fence proxy_fence_missing proxy_fence_thread "
     "proxy_fence_barrier flag_never_set_right barriers_parted_right",
     (1, 128): "barrier_threads setmaxnreg_count wgmma_right wgmma_fence_first wgmma_uncommitted "
     "wgmma_unwaited wgmma_unwaited_by_an_atomic wgmma_unwaited_in_a_loop wgmma_wait_weak warpgroup_divergent "
@@ -39,6 +42,9 @@ RULE_OF = {
     "lock_without_a_fence": {"global-race", "lane-race"},
     "wgmma_unwaited_by_an_atomic": {"wgmma-unwaited"},
     "wgmma_unwaited_in_a_loop": {"wgmma-unwaited"},
+    "exited_lanes": {"exited-threads"},
+    "beyond_constants": {"out-of-range"},
+    "beyond_locals": {"out-of-range"},
     "swap_global": {"global-race"},
     "swap_shared": {"shared-race"},
     "swap_lanes": {"lane-race"},

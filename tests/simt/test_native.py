@@ -166,11 +166,12 @@ def test_generic_addresses_reach_every_memory(monkeypatch):
         ("shl.b32 %r2, %r0, 2;  ld.shared.u32 %r1, [%r2+64];", r"lies outside shared memory"),
         ("ld.u32 %r1, [%rd0+128];", r"lies outside global memory: 0 bytes after the end of array X"),
         ("shl.b32 %r2, %r0, 2;  ld.local.u32 %r1, [%r2+4000];", r"lies outside local memory, which has 16 bytes"),
+        ("mov.u64 %rd2, table;  ld.const.u32 %r1, [%rd2+16];", r"0 bytes after the end of variable table"),
         ("mov.u64 %rd2, out;  cvta.param.u64 %rd2, %rd2;  st.u32 [%rd2], %r0;", "is in param memory, which kernels"),
     ],
 )  # fmt: skip
 def test_a_wrong_address_is_reported_with_the_line(monkeypatch, which, access, says):
     monkeypatch.setenv("TCEMU_KERNELS", which)
-    module = assembly.parse(text_of(access), "wrong.ptx")
+    module = assembly.parse(text_of(access, before=".const .u32 table[4];"), "wrong.ptx")
     with pytest.raises(LaunchError, match=rf"{says}[\s\S]*wrong.ptx:\d+"):
         simt.Kernel(module, "k", names=["array X"])(1, 32, np.zeros(32, np.uint32), sanitizer="off")

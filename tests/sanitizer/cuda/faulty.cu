@@ -691,3 +691,36 @@ extern "C" __global__ void swap_lanes_right(u32* g) {
   }
 }
 #endif
+
+// Lanes of a warp that leave while the others go to a barrier of the block.
+extern "C" __global__ void exited_lanes(u32* g) {
+  if (threadIdx.x >= 40) return;
+  __syncthreads();  // <- reported
+  g[threadIdx.x] = 1;
+}
+extern "C" __global__ void exited_lanes_right(u32* g) {
+  if (threadIdx.x < 40) g[threadIdx.x] = 1;
+  __syncthreads();
+  if (threadIdx.x >= 40) return;
+  g[threadIdx.x] += 1;
+}
+
+__constant__ u32 constants[16];
+extern "C" __global__ void beyond_constants(u32* g) {
+  g[lane()] = constants[lane()];  // <- reported
+}
+extern "C" __global__ void beyond_constants_right(u32* g) {
+  g[lane()] = constants[lane() % 16];
+}
+
+extern "C" __global__ void beyond_locals(u32* g) {
+  u32 own[8];
+  for (u32 i = 0; i < 8; i++) own[i] = g[i * lane()];
+  g[lane()] = own[g[32] + lane() % 16];  // <- reported
+}
+extern "C" __global__ void beyond_locals_right(u32* g) {
+  u32 own[8];
+  for (u32 i = 0; i < 8; i++) own[i] = g[i];
+  __syncwarp();
+  g[lane()] = own[g[32] + lane() % 8];
+}
