@@ -16,10 +16,13 @@ import numpy.typing as npt
 
 from tcemu.course.answers import AnswerError, Unanswered
 from tcemu.errors import CompilationError, LaunchError, MissingPackage, TcemuError, UnknownKey, listing
+from tcemu.simt.together import unset_registers
 
 _TARGET = "sm_90a"
 #: The most operations of a warp of an answer: one that does not end has to.
 OPERATIONS = 20_000
+#: What each byte of a register holds that an answer has not set: of an f32, 13,323,083.
+GARBAGE = 0x4B
 #: What calls a __device__ function, and what messages call it; lanes of a block, each of which takes a case.
 _CALLS, _BLOCK = "the check", 128
 #: What results hold that a function has not set: 0xa5a5a5a5.
@@ -111,8 +114,9 @@ def device_values(
     given = np.array(cases, np.int32)
     got = np.full((len(cases), len(returns)), _UNSET, np.int32)
     try:
-        ran = kernel(-(-len(cases) // _BLOCK), _BLOCK, given, got, np.int32(len(cases)), operations=OPERATIONS,
-                     sanitizer="collect")  # fmt: skip
+        with unset_registers(GARBAGE):
+            ran = kernel(-(-len(cases) // _BLOCK), _BLOCK, given, got, np.int32(len(cases)), operations=OPERATIONS,
+                         sanitizer="collect")  # fmt: skip
     except LaunchError as error:
         raise AnswerError(f"The function does not finish: {error}") from error
     for report in ran.reports:

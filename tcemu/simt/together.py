@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +23,9 @@ Array = npt.NDArray[Any]
 
 class Together:
     """The state of one run of a kernel."""
+
+    #: Each byte of a register before an instruction writes it.
+    unset = 0
 
     def __init__(self, grid: object, says: Listener, program: Program) -> None:
         self.grid, self.says, self.program = grid, says, program
@@ -44,12 +49,10 @@ class Together:
         return found
 
     def file(self, program: Program) -> File:
-        """A file of zeros for the registers of a function."""
+        """A file for the registers of a function: zeros, or what `unset_registers` says."""
         free = self._files.get(program)
-        if not free:
-            return File(program.slots.size)
-        file = free.pop()
-        file.bytes.fill(0)
+        file = free.pop() if free else File(program.slots.size)
+        file.bytes.fill(self.unset)
         return file
 
     def free(self, frame: Frame) -> None:
@@ -73,3 +76,18 @@ class Together:
                     for opcode in opcodes:
                         found[opcode] += count
         return found
+
+
+@contextmanager
+def unset_registers(byte: int) -> Iterator[None]:
+    """Let registers hold this in each byte before an instruction writes them: on a GPU, they hold anything.
+
+    >>> from tcemu.simt.together import unset_registers
+    >>> with unset_registers(0x4B):
+    ...     pass  # launches here show who reads what no instruction has written
+    """
+    before, Together.unset = Together.unset, byte
+    try:
+        yield
+    finally:
+        Together.unset = before

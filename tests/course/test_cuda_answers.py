@@ -39,6 +39,11 @@ def test_a_right_kernel_is_right_however_it_is_written(way):
 
 
 WRONG = {
+    "a sum that begins with nothing": (
+        HEAD
+        + " { unsigned at; for (int i = threadIdx.x; i < 33; i += 32) at += offset[i % 32]; place[threadIdx.x] = at; }",
+        "which is wrong",
+    ),
     "a syntax error": (f"%%cuda\n{HEAD} {{ {BODY.replace(';', '')} }}", "Cell"),
     "another name": (f"{HEAD.replace(NAME, 'swizzle')} {{ {BODY} }}", f"no kernel {NAME}"),
     "no kernel": (f"__device__ unsigned {NAME}(unsigned at) {{ return at; }}", f"Write __global__ void {NAME}(...)"),

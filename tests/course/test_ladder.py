@@ -215,6 +215,16 @@ def test_a_missing_fence_is_told_in_cuda(one_order):
     assert "fix: After mbarrier.init, execute fence.mbarrier_init" in judge.judged(rung, text, seed=5).says
 
 
+@pytest.mark.parametrize("name", ["naive", "wgmma_tma"])
+def test_an_accumulator_that_is_never_set_is_told_in_cuda(name, one_order):
+    needs_nvrtc()
+    rung = replace(RUNGS[name], shapes=SMALLER.get(name, RUNGS[name].shapes))
+    change = {"naive": ("float c = 0;", "float c;"), "wgmma_tma": ("at > 0 || !first", "true")}[name]
+    text = rung.source("cu")
+    assert change[0] in text
+    assert "as if the accumulator did not begin as zeros" in judge.judged(rung, text.replace(*change), seed=5).says
+
+
 def test_a_line_of_the_header_has_no_folder(one_order):
     needs_nvrtc()
     text = RUNGS["warp_specialised"].source("cu").replace("(turn + 1) % 2", "turn % 2")
@@ -228,11 +238,22 @@ def test_a_line_of_the_header_has_no_folder(one_order):
         (lambda a, b: a[:, :1] @ b[:, :1].T, "D[1][0] lacks A[1][1] times B[0][1]."),
         (lambda a, b: 2 * a @ b.T, "D[0][0] has 2 products, where it should have one, A[0][0] times B[0][0]."),
         (lambda a, b: np.roll(a, 1, 0) @ b.T, "D[0][0] has A[71][7] times B[0][7], where it should have A[0][0]"),
-        (lambda a, b: None, ""),
+        pytest.param(lambda a, b: None, "", id="it does not finish"),
+        (lambda a, b: a @ b.T + 1, "Where A and B are zeros, D is not"),
+        (lambda a, b: _halves_swapped(a) @ b.T, "D[0][0] has A[8][16] times B[0][24], where it should have A[0][8]"),
+        pytest.param(lambda a, b: (a @ b.T).astype(np.float16).astype(np.float32), "", id="it rounds"),
     ],
 )
 def test_which_elements_meet(multiply, words):
-    assert meetings.which(lambda a, b: multiply(a.astype(np.float32), b.astype(np.float32)), 72, 8).startswith(words)
+    says = meetings.which(lambda a, b: multiply(a.astype(np.float32), b.astype(np.float32)), 72, 8)
+    assert says.startswith(words)
+    assert bool(says) == bool(words)
+
+
+def _halves_swapped(a):
+    """As if registers 1 and 2 of A were swapped: on the diagonal, nothing shows it."""
+    tiles = np.pad(a, ((0, -len(a) % 16), (0, 0))).reshape(-1, 2, 8, a.shape[1] // 16, 2, 8)
+    return tiles.swapaxes(1, 4).reshape(-1, a.shape[1])[: len(a)]
 
 
 def test_the_rung_before_does_not_pass(one_order):

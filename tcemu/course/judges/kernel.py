@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.course.answers import AnswerError, Unanswered, answered, raised, watched
-from tcemu.course.cuda_answers import OPERATIONS, compiled, is_cuda
+from tcemu.course.cuda_answers import GARBAGE, OPERATIONS, compiled, is_cuda
 from tcemu.course.judges.costs import METERS
 from tcemu.course.judges.values import Mistakes, Values, bits, none
 from tcemu.course.record import BROKEN, Evidence, Finding, Given
@@ -19,6 +19,7 @@ from tcemu.launcher import launch
 from tcemu.machine.events import Issued
 from tcemu.machine.launch import Launch
 from tcemu.sanitizer import RULES
+from tcemu.simt.together import unset_registers
 
 Array = npt.NDArray[Any]
 
@@ -157,7 +158,8 @@ class Kernel:
             if is_cuda(kernel):
                 asked.pop("target", "")
                 grid, block = asked.pop("grid", 1), asked.pop("block", 32)
-                result = kernel(grid, block, *args.values(), operations=OPERATIONS, **asked)
+                with unset_registers(GARBAGE):
+                    result = kernel(grid, block, *args.values(), operations=OPERATIONS, **asked)
             else:
                 result = launch(watched(kernel) if scored else kernel, args=tuple(args.values()), **asked)
         except KeyboardInterrupt:

@@ -12,12 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu import cuda
+from tcemu.course.cuda_answers import GARBAGE
 from tcemu.course.ladder.table import GIVEN, Rung
 from tcemu.entered import Entered
 from tcemu.errors import CourseError, TcemuError, briefly, listing
 from tcemu.launcher import launch
 from tcemu.machine.launch import Launch
 from tcemu.machine.mapped import tensor_map
+from tcemu.simt.together import unset_registers
 from tcemu.tracebacks import described
 
 Array = npt.NDArray[Any]
@@ -82,7 +84,8 @@ class Program:
         if boxes:
             given = [tensor_map(each, (_DEPTH, rows), swizzle=128) for each, rows in zip((a, b), boxes, strict=True)]
         sizes = (np.int32(each) for each in (len(a), len(b), a.shape[1]))
-        result: Launch = self.kernel(grid, threads, *given, d, *sizes, shared=shared, **options)
+        with unset_registers(GARBAGE):
+            result: Launch = self.kernel(grid, threads, *given, d, *sizes, shared=shared, **options)
         return result
 
 
