@@ -91,9 +91,9 @@ class Arrays:
         """Whether signed x <= y."""
         return _as_signed(x) <= _as_signed(_like(x, y))
 
-    def shift_signed(self, x: Array, places: Array | int) -> Array:
+    def shift_signed(self, x: Array, amount: Array | int) -> Array:
         """Shifted right by less than its width, filled with copies of the sign."""
-        return bits_of(_as_signed(x) >> _as_signed(_like(x, places)))
+        return bits_of(_as_signed(x) >> _as_signed(_like(x, amount)))
 
     def divide(self, x: Array, y: Array | int) -> Array:
         """The unsigned quotient by what is 0 in no lane."""

@@ -34,7 +34,7 @@ def _nth_set(ops: Ops, x: Value, n: Value) -> Value:
     return ops.select(enough, place & 31, -1)
 
 
-def _found_nth(ops: Ops, words: Words, mask: Value, base: Value, offset: Value) -> Value:
+def _fns(ops: Ops, words: Words, mask: Value, base: Value, offset: Value) -> Value:
     """The n-th bit that is set from a base, upwards or downwards; with an offset of 0, the base itself.
 
     An offset of -2**31 has no absolute value; silicon answers 0.
@@ -162,7 +162,7 @@ ROWS = (
         for name, count, section in (("popc", "ones", "9.7.1.14"), ("clz", "leading_zeros", "9.7.1.15"))
     ),
     Row("bfind{.shiftamt}.itype", "u32", "itype", _highest_bit, "9.7.1.16", {"itype": "u32 s32 u64 s64"}),
-    Row("fns.b32", "b32", "b32 b32 s32", _found_nth, "9.7.1.17"),
+    Row("fns.b32", "b32", "b32 b32 s32", _fns, "9.7.1.17"),
     Row("brev.btype", "btype", "btype", lambda ops, _, x: ops.bits_reversed(x), "9.7.1.18", {"btype": "b32 b64"}),
     Row("bfe.itype", "itype", "itype u32 u32", _extracted, "9.7.1.19", {"itype": "u32 s32 u64 s64"}),
     Row("bfi.btype", "btype", "btype btype u32 u32", _inserted, "9.7.1.20", {"btype": "b32 b64"}),

@@ -84,7 +84,7 @@ class Nvrtc:
         source, name = request.source.encode(), request.name.encode()
         code = self.library.nvrtcCreateProgram(ctypes.byref(program), source, name, len(names), texts, names)
         if code != _OK:
-            return Answer("", "", failed=self._told(code))
+            return Answer("", "", failed=self._error_string(code))
         try:
             return self._compiled(program, request)
         finally:
@@ -97,7 +97,7 @@ class Nvrtc:
         code = self.library.nvrtcCompileProgram(program, len(options), options)
         log = self._text(program, "ProgramLog")
         if code != _OK:
-            return Answer("", log, failed=self._told(code))
+            return Answer("", log, failed=self._error_string(code))
         lowered = {each: self._lowered(program, each) for each in request.expressions}
         return Answer(self._text(program, "PTX"), log, lowered)
 
@@ -113,7 +113,7 @@ class Nvrtc:
         getattr(self.library, f"nvrtcGet{what}")(program, text)
         return text.value.decode(errors="replace")
 
-    def _told(self, code: int) -> str:
+    def _error_string(self, code: int) -> str:
         return str(self.library.nvrtcGetErrorString(code).decode())
 
 

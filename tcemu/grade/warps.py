@@ -142,17 +142,17 @@ class Work:
         """New registers."""
         self._keep(number, self._warp.registers(count, fill, {"uint32": np.uint32, "uint64": np.uint64}[dtype]))
 
-    def touch(self, number: int, columns: Any, key: Any, moves: bool) -> None:
+    def touch(self, number: int, columns: Any, key: Any, only_moved: bool) -> None:
         """The kernel reads registers whose content it knows."""
-        self._registers(Reference(number, columns)).touch(False, _key(key), moves=moves is True)
+        self._registers(Reference(number, columns)).touch(False, _key(key), only_moved=only_moved is True)
 
-    def read(self, number: int, columns: Any, key: Any, moves: bool) -> list[Any]:
+    def read(self, number: int, columns: Any, key: Any, only_moved: bool) -> list[Any]:
         """The content of registers, and whether it stays."""
         registers = self._registers(Reference(number, columns))
-        registers.touch(False, _key(key), moves=moves is True)
+        registers.touch(False, _key(key), only_moved=only_moved is True)
         return [registers.seen().copy(), not registers.bank.pending]
 
-    def peek(self, number: int, columns: Any, key: Any, moves: bool) -> list[Any]:
+    def peek(self, number: int, columns: Any, key: Any, only_moved: bool) -> list[Any]:
         """The same, read without an observer."""
         registers = self._registers(Reference(number, columns))
         return [registers.bits.copy(), not registers.bank.pending]

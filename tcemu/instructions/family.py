@@ -69,7 +69,7 @@ class Family:
     refusals: tuple[Refusal, ...] = ()
     #: The mnemonic, and words, at least one of which distinguishes the family from others with that mnemonic.
     mnemonic: str = ""
-    marks: frozenset[str] = frozenset()
+    distinguishing: frozenset[str] = frozenset()
     #: The words that its opcodes begin with, in this order: "bar.sync", "bar.cta.sync".
     stems: tuple[str, ...] = ()
     #: Whether it computes, and so needs a row of arithmetic.
@@ -149,7 +149,7 @@ class Family:
 
     def claims(self, words: Sequence[str]) -> bool:
         """Whether an opcode with these words belongs to this family, legal or not."""
-        if words[0] != self.mnemonic or (self.marks and self.marks.isdisjoint(words)):
+        if words[0] != self.mnemonic or (self.distinguishing and self.distinguishing.isdisjoint(words)):
             return False
         return not self.stems or any(list(words[: len(stem)]) == stem for stem in self._stems)
 

@@ -239,7 +239,7 @@ FAMILY = Family(
     _instruction,
     execute,
     mnemonic="mma",
-    marks=frozenset({"block_scale"}),
+    distinguishing=frozenset({"block_scale"}),
     computes=True,
     signature="d = a b c [e f] scale_a pick_a scale_b pick_b",
     about="D = (A scale_A) (B scale_B) + C by one warp, a scale for each block of k",

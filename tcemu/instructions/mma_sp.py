@@ -228,7 +228,7 @@ FAMILY = Family(
     execute,
     PRODUCTS,
     mnemonic="mma",
-    marks=frozenset({"sp", "sp::ordered_metadata"}),
+    distinguishing=frozenset({"sp", "sp::ordered_metadata"}),
     computes=True,
     signature="d = a b c e f",
     about="D = A B + C by one warp, A sparse: half of it is stored",

@@ -24,12 +24,12 @@ from tcemu.instructions.spelling import Spelling, Words
 
 def _family(name: str, rest: str, section: str, rows: list[Rows], **fields: Any) -> Family:
     """The family called `name`: its first word is the mnemonic, its second distinguishes it from the others."""
-    mnemonic, mark, *_ = name.split(".")
+    mnemonic, word, *_ = name.split(".")
 
     def make(words: Words, row: Rows, opcode: str) -> Instruction:
         return Instruction(opcode, name, section, Shape(), row.gate, {}, {}, words, row.facts)
 
-    fields = {"mnemonic": mnemonic, "marks": frozenset({mark}), **fields}
+    fields = {"mnemonic": mnemonic, "distinguishing": frozenset({word}), **fields}
     return Family(name, section, Spelling(name + rest, vocabulary(rows)), tuple(rows), make, **fields)
 
 
@@ -80,7 +80,7 @@ PROXY = _family(
         Rows({"space": ("global",)}, "8.0", "sm_90", replace(_THREAD, spaces=("global",))),
     ],
     stems=("fence.proxy",),
-    marks=frozenset({"async"}),
+    distinguishing=frozenset({"async"}),
     signature="=",
     about="orders a thread's ordinary accesses to memory with asynchronous ones",
     rules=(

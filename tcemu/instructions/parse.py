@@ -162,12 +162,12 @@ def _shortest(family: Family) -> int:
 def _alike(opcode: str, form: Instruction, family: Family) -> float:
     """How much of an opcode a form has: the likeness of each word to the form's most similar word.
 
-    The mark that distinguishes the family from others counts twice.
+    The word that distinguishes the family from others counts twice.
     """
     words, asked = form.opcode.split("."), _words(opcode)
     likeness = (max(SequenceMatcher(None, word, other).ratio() for other in words) for word in asked)
-    marked = not family.marks.isdisjoint(asked)
-    return sum(ratio for ratio in likeness if ratio >= 0.5) + marked
+    distinguished = not family.distinguishing.isdisjoint(asked)
+    return sum(ratio for ratio in likeness if ratio >= 0.5) + distinguished
 
 
 def _words(opcode: str) -> list[str]:
@@ -227,7 +227,7 @@ def _starts_of(mnemonic: str) -> list[str]:
         start
         for family in FAMILIES
         if family.mnemonic == mnemonic
-        for start in family.stems or [f"{mnemonic}.{mark}" for mark in sorted(family.marks)]
+        for start in family.stems or [f"{mnemonic}.{word}" for word in sorted(family.distinguishing)]
     ]
 
 

@@ -42,14 +42,14 @@ def family(
 ) -> Family:
     """The family called `name`, spelt by `template`; its opcodes begin with one of `stems`, by default with `name`.
 
-    With `marks` and without `stems`, they have one of these words, wherever the assembler takes it.
+    With `distinguishing` and without `stems`, they have one of these words, wherever the assembler takes it.
     """
 
     def make(words: Words, row: Rows, opcode: str) -> Instruction:
         return Instruction(opcode, name, section, Shape(), row.gate_of(words), {}, {}, words, row.facts)
 
     mnemonic, _, _ = name.partition(".")
-    begins = tuple(stems) or (() if "marks" in fields else (name,))
+    begins = tuple(stems) or (() if "distinguishing" in fields else (name,))
     fields |= {"mnemonic": mnemonic, "stems": begins, "plain": True}
     slots = vocabulary(rows)
     # the nearest form keeps the other words rather than the vector

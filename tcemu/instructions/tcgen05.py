@@ -129,7 +129,7 @@ RELINQUISH = _family(
 
 #: The .num of each shape for which a lane has at most 128 registers, and those of a reduction, which starts at 2.
 _NUMBERS = [f"x{1 << power}" for power in range(8)]
-_MOVES = [f"{shape} {num}" for shape, most in (("32x32b", 8), ("16x64b", 8), ("16x128b", 7), ("16x256b", 6))
+_LD_ST = [f"{shape} {num}" for shape, most in (("32x32b", 8), ("16x64b", 8), ("16x128b", 7), ("16x256b", 6))
           for num in _NUMBERS[:most]]  # fmt: skip
 _HALVES = [f"16x32bx2 {num}" for num in _NUMBERS]
 _SPLIT = replace(WARP, halves=True)
@@ -137,17 +137,17 @@ _QUARTER = "A warp reaches the 32 lanes of its own quarter: those from 32 times 
 _WAIT_FOR = "It is asynchronous: {what} only after tcgen05.wait::{of}."
 
 
-def _moves(option: str) -> list[Rows]:
+def _ld_st(option: str) -> list[Rows]:
     """ld or st of every shape, with and without packing."""
     packed = {option: ("", f"{option}::16b")}
-    return [Rows({"shape num": moves, **packed}, *ALL, facts) for moves, facts in ((_MOVES, WARP), (_HALVES, _SPLIT))]
+    return [Rows({"shape num": words, **packed}, *ALL, facts) for words, facts in ((_LD_ST, WARP), (_HALVES, _SPLIT))]
 
 
 LOAD = _family(
     "tcgen05.ld",
     ".sync.aligned.{shape}.{num}[.{pack}].b32",
     "8.3",
-    _moves("pack"),
+    _ld_st("pack"),
     signature="d_num = taddr [halves: half_split]",
     changes=False,
     tells=tells_places,
@@ -171,8 +171,8 @@ LOAD_REDUCE = _family(
     ".sync.aligned.{shape}.{num}.{op}[.{abs}][.{NaN}].{type}",
     "8.3",
     [
-        Rows({"shape num": moves, **_OPERATIONS}, "8.8", "sm_103f sm_110f", facts)
-        for moves, facts in ((_REDUCED, WARP), (_REDUCED_HALVES, _REDUCED_TOGETHER))
+        Rows({"shape num": words, **_OPERATIONS}, "8.8", "sm_103f sm_110f", facts)
+        for words, facts in ((_REDUCED, WARP), (_REDUCED_HALVES, _REDUCED_TOGETHER))
     ],
     signature="d_num reduced = taddr [halves: half_split]",
     changes=False,
@@ -189,7 +189,7 @@ STORE = _family(
     "tcgen05.st",
     ".sync.aligned.{shape}.{num}[.{unpack}].b32",
     "8.4",
-    _moves("unpack"),
+    _ld_st("unpack"),
     signature="= taddr [halves: half_split] a_num",
     tells=tells_places,
     about="stores a warp's registers to Tensor Memory",

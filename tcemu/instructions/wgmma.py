@@ -223,7 +223,7 @@ FAMILY = Family(
     _instruction,
     execute,
     (*PRODUCTS, *INTEGER_N),
-    marks=frozenset({"mma_async"}),
+    distinguishing=frozenset({"mma_async"}),
     computes=True,
     matrices=True,
     memories=frozenset({"shared"}),

@@ -74,7 +74,7 @@ class Issue:
         return (self.b,) if self.a is None else (self.a, self.b)
 
     @cached_property
-    def told_reads(self) -> tuple[tuple[str, Array, int], ...]:
+    def reported_reads(self) -> tuple[tuple[str, Array, int], ...]:
         """The same in the form that observers receive: role, addresses, bytes of an element."""
         return tuple((read.role, read.addresses, read.size) for read in self.reads)
 

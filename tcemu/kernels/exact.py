@@ -161,22 +161,22 @@ def chain(a, b, c, d, fmt_a, fmt_b, fmt_c, fmt_d, order, block, fraction, floor,
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def fused_tree(a, b, ks, parents, sums, first, fmt_a, fmt_b, rule, places, join):  # type: ignore[no-untyped-def]
+def fused_tree(a, b, ks, parents, sums, first, fmt_a, fmt_b, rule, products, join):  # type: ignore[no-untyped-def]
     """A tree of fused sums at single elements of D: sums[node, e] for all nodes from `first` on.
 
     A node continues its parent's sum with the products of one instruction: `ks[node]` says which. Parents come before
     their children; -1 is a sum of +0. a, b (elements, k) and sums (nodes, elements) are uint32 patterns, of float32 in
-    the sums. places[s]: which of a node's products the sum s has. With `join`, the products start from +0, and the
+    the sums. products[s]: which of a node's products the sum s has. With `join`, the products start from +0, and the
     parent's sum is added to theirs, to nearest.
     """
-    x, y = np.empty(places.shape[1], np.uint32), np.empty(places.shape[1], np.uint32)
+    x, y = np.empty(products.shape[1], np.uint32), np.empty(products.shape[1], np.uint32)
     for node in range(first, ks.shape[0]):
         for e in range(a.shape[0]):
             before = sums[parents[node], e] if parents[node] >= 0 else uint32(0)
             running = uint32(0) if join else before
-            for s in range(places.shape[0]):
-                for i in range(places.shape[1]):
-                    k = ks[node, places[s, i]]
+            for s in range(products.shape[0]):
+                for i in range(products.shape[1]):
+                    k = ks[node, products[s, i]]
                     x[i], y[i] = a[e, k], b[e, k]
                 running = exact(x, y, running, fmt_a, fmt_b, rule)
             if join:

@@ -152,11 +152,11 @@ def multiply(a: Array, b: Array, c: Array, *, mode: int = 0, threads: int | None
 
 
 @njit(cache=True, nogil=True)
-def _pick(words, places, into):  # type: ignore[no-untyped-def]
-    """into[i] = words[places[i]]."""
+def _take(words, indices, into):  # type: ignore[no-untyped-def]
+    """into[i] = words[indices[i]]."""
     # unsigned: a negative index would count from the end, and checking for one costs more than the word
-    for i in range(uint64(places.size)):
-        into[i] = words[uint64(places[i])]
+    for i in range(uint64(indices.size)):
+        into[i] = words[uint64(indices[i])]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -176,11 +176,11 @@ def _chains(a, b, c, of_a, of_b, of_c, of_d, mode, d, sharing, wait):  # type: i
     while part < count:
         stop = min(part + PART, count)
         for t in range(part, stop):
-            _pick(a[t], in_a, x)
-            _pick(b[t], in_b, y)
-            _pick(c[t], in_c, z)
+            _take(a[t], in_a, x)
+            _take(b[t], in_b, y)
+            _take(c[t], in_c, z)
             _chain(left, right, results, before)
-            _pick(z, of_d, d[t])
+            _take(z, of_d, d[t])
         finish_some(shares, stop - part)
         part = take(shares, PART)
     round_as(NEAREST)
@@ -203,7 +203,7 @@ class Chains:
     d: Array
 
     @cached_property
-    def _places(self) -> tuple[Array, ...]:
+    def _indices(self) -> tuple[Array, ...]:
         """What `_chains` takes; rows and columns after the last one repeat others."""
         m, n, k = self.shape
         rows, columns = np.arange(-(-m // _ROWS) * _ROWS) % m, np.arange(-(-n // _LANES) * _LANES) % n
@@ -223,7 +223,7 @@ class Chains:
         d = np.empty((len(c), self.d.size), np.uint64) if out is None else out
         if not known:
             check_words(np.uint64, self._reach, (a, b, c, d))
-        share_tiles(len(d), lambda sharing, wait: _chains(a, b, c, *self._places, self.mode, d, sharing, wait))
+        share_tiles(len(d), lambda sharing, wait: _chains(a, b, c, *self._indices, self.mode, d, sharing, wait))
         return d
 
     @property

@@ -81,11 +81,11 @@ def multiply(
     fast = fast and _suits(formats, block, rule)
     if any(normal) and not (fast and all(form[0] <= 5 for form in formats)):
         raise ValueError("only the fast path normalises subnormals, and only those of small formats")
-    # The places of each sum's products; -1 for places that stay empty.
-    places = np.full((len(sums), block), -1, np.int64)
-    for row, ks in zip(places, sums, strict=True):
+    # The k of each sum's products; -1 behind those of a shorter sum.
+    chain = np.full((len(sums), block), -1, np.int64)
+    for row, ks in zip(chain, sums, strict=True):
         row[: len(ks)] = ks
-    product = _Product(rule, formats, normal, join, places)
+    product = _Product(rule, formats, normal, join, chain)
     a, b, c = (np.ascontiguousarray(each) for each in (a, b, c))
     d = np.empty_like(c)
     a, rows = _without_nan(a, formats[0], along=1) if fast else (a, None)
@@ -209,13 +209,13 @@ def _close(running, corner, d):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _add(a, b, k, corner, ks, straight, counts, masks, plans, works, places, running):  # type: ignore[no-untyped-def]
+def _add(a, b, k, corner, ks, straight, counts, masks, plans, works, buffers, running):  # type: ignore[no-untyped-def]
     """running += a @ b of a tile, from k on; returns the k at which the fast path fails, or else their number.
 
     ks: what `_load_x` takes, for some instructions. counts: these instructions, and the products of each. masks: of the
-    bits of an element of B and of A. plans, works: a PLAN and a WORK. rooms: for x, y and what is packed.
+    bits of an element of B and of A. plans, works: a PLAN and a WORK. buffers: for x, y and what is packed.
     """
-    x, y, scratch = places
+    x, y, scratch = buffers
     (m0, m1, n0, n1), (steps, deep), plan, work = corner, counts, plans[0], works[0]
     per, sums = ks.shape[0] // steps, plan.rule.sums
     work.tiles, work.x, work.y, work.packed = 1, x.ctypes.data, y.ctypes.data, scratch.ctypes.data
@@ -248,22 +248,22 @@ class Rule(NamedTuple):
 class _Product:
     """A product with everything that its tiles share.
 
-    places: for one instruction, the k of each fused sum, (sums, depth), with -1 behind those of a shorter sum. formats,
+    chain: for one instruction, the k of each fused sum, (sums, depth), with -1 behind those of a shorter sum. formats,
     normal and join: see `multiply`.
     """
 
-    def __init__(self, rule: Rule, formats: Sequence[Array], normal: Sequence[bool], join: bool, places: Array):
+    def __init__(self, rule: Rule, formats: Sequence[Array], normal: Sequence[bool], join: bool, chain: Array):
         self._rule, self._formats, self._join = np.array(rule), formats, join
-        self._sums = [ks[ks >= 0] for ks in places]
-        held = space(rule.fraction, places.shape[1], [form.tolist() for form in formats])
+        self._sums = [ks[ks >= 0] for ks in chain]
+        held = space(rule.fraction, chain.shape[1], [form.tolist() for form in formats])
         self._plan = np.zeros(1, PLAN)
-        self._plan["rule"] = (*rule, join, places.shape[1], len(places), held)
+        self._plan["rule"] = (*rule, join, chain.shape[1], len(chain), held)
         self._plan["x"]["format"], self._plan["y"]["format"] = (*formats[1], normal[1]), (*formats[0], normal[0])
         with_functions(self._plan, scaled=False, careful=True)
         self._deep = sum(map(len, self._sums))
-        self._steps = max(1, CHUNK // places.size)  # instructions at a time
-        ks = np.arange(self._steps)[:, None, None] * self._deep + places
-        self._ks = np.where(places < 0, -1, ks).reshape(-1)
+        self._steps = max(1, CHUNK // chain.size)  # instructions at a time
+        ks = np.arange(self._steps)[:, None, None] * self._deep + chain
+        self._ks = np.where(chain < 0, -1, ks).reshape(-1)
         self._straight = np.array_equal(self._ks, np.arange(self._ks.size))
         self._masks = tuple(np.uint32(-1 << int(form[3]) & 0xFFFFFFFF) for form in (formats[1], formats[0]))
 
@@ -292,11 +292,11 @@ class _Product:
     def _add(self, a: Array, b: Array, k: int, corner: Corner, rows: int, columns: int, running: Array) -> int:
         size_x, size_y = columns * self._ks.size, rows * self._ks.size
         x, y = _KEPT.take("x", size_x, np.uint32), _KEPT.take("y", size_y, np.uint32)
-        places = x, y, _KEPT.take("packed", 3 * (size_x + size_y), np.int32)
+        buffers = x, y, _KEPT.take("packed", 3 * (size_x + size_y), np.int32)
         # What a tile needs of its own: the number of sums changes, and nothing is fetched ahead.
         counts, plans, works = (self._steps, self._deep), self._plan.copy(), np.zeros(1, WORK)
         reached: int = _add(
-            a, b, k, corner, self._ks, self._straight, counts, self._masks, plans, works, places, running
+            a, b, k, corner, self._ks, self._straight, counts, self._masks, plans, works, buffers, running
         )
         return reached
 

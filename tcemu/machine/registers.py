@@ -135,7 +135,7 @@ class Registers(NDArrayOperatorsMixin):
         raise differing()
 
     def __getitem__(self, key: Any) -> Any:
-        self.touch(False, key, moves=True)
+        self.touch(False, key, only_moved=True)
         seen = self.seen()
         try:
             return seen[key].copy() if self._columns is None and is_view(key) else seen[key]
@@ -168,7 +168,7 @@ class Registers(NDArrayOperatorsMixin):
             bank.unwritten[:, columns] &= ~wanted
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
-        self.touch(False, moves=True)
+        self.touch(False, only_moved=True)
         return self.seen().astype(self.dtype if dtype is None else dtype, copy=True)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **keywords: Any) -> Any:
@@ -274,21 +274,21 @@ class Registers(NDArrayOperatorsMixin):
             raise OperandError(f"{self!r} has no [{briefly(key)}]: {error}") from None
         return chosen if self._columns is None else tuple(np.unique(self._columns[list(chosen)]).tolist())
 
-    def touch(self, writes: bool, key: Any = ..., *, moves: bool = False) -> None:
+    def touch(self, writes: bool, key: Any = ..., *, only_moved: bool = False) -> None:
         """Report to the warp that the kernel reads or writes `registers[key]`.
 
-        `moves` says that the values are only moved: then a register counts as unwritten only if no active lane of it
-        was written, because the kernel may choose the others later.
+        `only_moved`: a register counts as unwritten only if no active lane of it was written, because the kernel may
+        choose the others later.
         """
         bank = self.bank
         watcher = bank.watcher
         if watcher is None or not watcher.watched:
             return
-        blind = () if writes or bank.unwritten is None else self._blind(key, watcher.active, moves)
+        blind = () if writes or bank.unwritten is None else self._blind(key, watcher.active, only_moved)
         if blind or watcher.heard:
             watcher.touched(self, writes, self.which(key), blind)
 
-    def _blind(self, key: Any, active: Array, moves: bool) -> tuple[int, ...]:
+    def _blind(self, key: Any, active: Array, only_moved: bool) -> tuple[int, ...]:
         """Registers of `registers[key]` that are read in a lane that was never written."""
         unwritten = self.bank.unwritten
         if unwritten is None:
@@ -297,7 +297,7 @@ class Registers(NDArrayOperatorsMixin):
         read[key] = True
         missing = unwritten if self._columns is None else unwritten[:, self._columns]
         wanted: Array = np.asarray((read & missing & active[:, None]).any(axis=0))
-        if moves:
+        if only_moved:
             wanted &= ~(read & ~missing & active[:, None]).any(axis=0)
         numbers = np.arange(len(wanted), dtype=np.int64) if self._columns is None else self._columns
         return tuple(numbers[wanted].tolist())

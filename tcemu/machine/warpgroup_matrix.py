@@ -297,7 +297,7 @@ def _as_observed(issue: Issue, bys: tuple[By, ...], group: Warpgroup, mine: Sequ
         group.groups.next,
         d,
         tuple([each for each in a if isinstance(each, Registers)]),
-        issue.told_reads,
+        issue.reported_reads,
         issue.adds,
         tuple([each[3] for each in mine if isinstance(each[3], Registers)]) if "e" in instruction.fragments else (),
         issue.tiles,

@@ -98,9 +98,9 @@ class WarpCode:
         """Whether signed x <= y."""
         return x.compared("sle", y)
 
-    def shift_signed(self, x: Value, places: Operand) -> Value:
+    def shift_signed(self, x: Value, amount: Operand) -> Value:
         """Shifted right by less than its width, filled with copies of the sign."""
-        return x.do("ashr", places)
+        return x.do("ashr", amount)
 
     def divide(self, x: Value, y: Operand) -> Value:
         """The unsigned quotient by what is 0 in no lane."""

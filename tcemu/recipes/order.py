@@ -31,16 +31,16 @@ def splits(recipe: Recipe, depth: int) -> list[list[Chain]]:
 def _slices(recipe: Recipe, ks: Chain) -> list[Chain]:
     if recipe.slices == 1:
         return [ks]
-    turn = _places(recipe, len(ks)) // recipe.tile % recipe.slices
+    turn = _positions(recipe, len(ks)) // recipe.tile % recipe.slices
     return [ks[turn == i] for i in range(recipe.slices)]
 
 
-def _places(recipe: Recipe, count: int) -> Chain:
+def _positions(recipe: Recipe, count: int) -> Chain:
     """The positions of k in rounds of one tile per slice. If the first round is short, its first tiles are whole."""
-    places, whole = np.arange(count, dtype=np.int64), recipe.tile * recipe.slices
+    positions, whole = np.arange(count, dtype=np.int64), recipe.tile * recipe.slices
     if recipe.residue == "first" and count % whole:
-        places[count % whole :] += whole - count % whole
-    return places
+        positions[count % whole :] += whole - count % whole
+    return positions
 
 
 def chains(recipe: Recipe, ks: Chain, step: int, depth: int = 0) -> list[Chain]:

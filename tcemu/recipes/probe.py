@@ -20,7 +20,7 @@ from tcemu.formats import lookup
 
 Array = npt.NDArray[Any]
 #: By type: the small number and the big one. Big times small is more than 2^25 K times small times small.
-MARKS = {
+SMALL_AND_BIG = {
     "f16": (2.0**-24, 2.0**15),
     "bf16": (1.0, 2.0**60),
     "f32": (1.0, 2.0**60),
@@ -41,14 +41,14 @@ def probe(kind: str, rows: int, columns: int, depth: int, seed: int = 0) -> tupl
     >>> A.shape, float(A[3, 2]), float(A[3, 3]) == 2.0**60
     ((64, 128), 1.0, True)
     """
-    if kind not in MARKS:
-        raise OperandError(f"a probe must have elements of {listing(MARKS)}; got {kind!r}")
+    if kind not in SMALL_AND_BIG:
+        raise OperandError(f"a probe must have elements of {listing(SMALL_AND_BIG)}; got {kind!r}")
     if min(rows, columns, depth) < 2 or seed < 0:
         raise OperandError(
             f"a probe has at least 2 rows, columns and k, and a seed that is not negative; got {rows}, {columns}, "
             f"{depth} and the seed {seed}"
         )
-    small, big = MARKS[kind]
+    small, big = SMALL_AND_BIG[kind]
     draw = np.random.default_rng(seed).standard_normal
     a, b = draw((rows, depth)), draw((depth, columns))
     marked, columns_marked = _marked(rows // 2, depth), _marked(columns // 2, depth)
@@ -104,7 +104,7 @@ def _briefly(ks: list[int]) -> str:
 
 def split(a: Array, b: Array, kind: str) -> tuple[Array, Array]:
     """The rows of A and the columns of B that are a probe's marked ones."""
-    small = MARKS.get(kind, (np.nan, np.nan))[0]
+    small = SMALL_AND_BIG.get(kind, (np.nan, np.nan))[0]
     return _rows(a.astype(float), small), _rows(b.T.astype(float), small)
 
 
@@ -141,7 +141,7 @@ def order_of(a: Array, b: Array, d: Array, kind: str) -> Order | None:
     rows, columns = split(a, b, kind)
     if not rows.size or not columns.size:
         return None
-    small = MARKS[kind][0]
+    small = SMALL_AND_BIG[kind][0]
     first = np.argmax(np.abs(a[rows].astype(float)), axis=1)
     second = np.argmax(np.abs(b[:, columns].astype(float)), axis=0)
     left = d[np.ix_(rows, columns)].astype(float) / small**2

@@ -31,7 +31,7 @@ def reduced(sums: Sequence[Array], way: str) -> Array:
     if way == DOWN:
         return _added(sums[::-1])
     if way == HALVES:
-        return _added(_places(sums))
+        return _added(_last_first(sums))
     left = list(sums)
     for stride, count in levels(way):
         left = _level(left, stride, count)
@@ -55,7 +55,7 @@ def _level(sums: list[Array], stride: int, count: int) -> list[Array]:
     return result
 
 
-def _places(sums: Sequence[Array]) -> list[Array]:
+def _last_first(sums: Sequence[Array]) -> list[Array]:
     """The last sum, and what the others left in half as many places."""
     half = -(-len(sums) // 2)
     others = sums[:-1]

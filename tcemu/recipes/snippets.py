@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tcemu.arguments import explained
 from tcemu.errors import OperandError, did_you_mean, listing
-from tcemu.recipes.probe import MARKS
+from tcemu.recipes.probe import SMALL_AND_BIG
 
 _NUMPY = """import numpy as np
 
@@ -165,8 +165,8 @@ def snippet(library: str, kind: str = "f32", scale: str = "") -> str:
     if scale and not (scaled and scale in _SCALES):
         raise OperandError(f"scales are {listing(_SCALES)}, for torch's products of e4m3 or e5m2; got {scale!r}")
     torch, jax = _NAMES[kind]
-    if kind in MARKS:
-        small, big = MARKS[kind]
+    if kind in SMALL_AND_BIG:
+        small, big = SMALL_AND_BIG[kind]
         head = _NUMPY.format(small=small, big=big)
     else:
         head = _RANDOM.format(draw=_INTEGERS if kind == "s8" else _FLOATS)
@@ -178,4 +178,4 @@ def snippet(library: str, kind: str = "f32", scale: str = "") -> str:
 def _kinds(library: str) -> list[str]:
     if library == "cupy":
         return ["f16", "f32", "f64"]
-    return [*MARKS, "e4m3", *(("s8",) if library == "torch" else ())]
+    return [*SMALL_AND_BIG, "e4m3", *(("s8",) if library == "torch" else ())]

@@ -61,7 +61,7 @@ class ClusterExits:
         #: by block: the last use of its memory by each warp and line of other blocks, and by copies out of it
         self._remote: dict[int, dict[object, Remote]] = {}
         #: warps, and blocks that they know to have started or are reported not to
-        self._met: set[tuple[int, int]] = set()
+        self._together: set[tuple[int, int]] = set()
         #: by block: its warps that have exited
         self._exited: dict[int, int] = {}
         self.handlers: Handlers = {
@@ -105,9 +105,9 @@ class ClusterExits:
 
     def _begin(self, owner: int, by: By, opcode: str) -> None:
         """Report what a warp does with the memory of a block that it does not know to have started."""
-        if (by.warp, owner) in self._met:
+        if (by.warp, owner) in self._together:
             return
-        self._met.add((by.warp, owner))
+        self._together.add((by.warp, owner))
         known = self._clocks.view(by.warp, by.active)
         passed = self._barriers.passed.get(by.block)
         if passed is not None:

@@ -167,10 +167,10 @@ class GlobalRaces:
             line = self._line(by, instruction, size, lanes, line)
         return line
 
-    def list(self, line: Line, places: bytes, extent: Extent) -> tuple[Line, bytes, int] | None:
+    def list(self, line: Line, addresses: bytes, extent: Extent) -> tuple[Line, bytes, int] | None:
         """Put a weak read on the list of its array; return it if that cannot be done."""
         (low, high), listed = extent, line.listed
-        read = line, places, self._time[line.by.warp]
+        read = line, addresses, self._time[line.by.warp]
         if listed.low <= low and high <= listed.end and listed.room > 0:
             listed.add(read)
             return None
@@ -263,16 +263,16 @@ class GlobalRaces:
                 observed |= here & self._ordered(access, read, reads[None] & 31, lanes)[0]
         return observed
 
-    def _same(self, event: Accessed, places: Array) -> bool:
+    def _same(self, event: Accessed, indices: Array) -> bool:
         """Whether a store writes what is there already."""
         memory = self._grid.memory
         if event.data is None or not len(memory):
             return False
-        per = event.data.size // len(places) if len(places) else 1
-        chosen = event.data.reshape(-1, per)[places]
+        per = event.data.size // len(indices) if len(indices) else 1
+        chosen = event.data.reshape(-1, per)[indices]
         if event.before is not None:
-            return np.array_equal(chosen, event.before.reshape(-1, per)[places])
-        cells = (event.addresses[:, None] + np.arange(0, event.size, per, dtype=np.int64)).reshape(-1)[places]
+            return np.array_equal(chosen, event.before.reshape(-1, per)[indices])
+        cells = (event.addresses[:, None] + np.arange(0, event.size, per, dtype=np.int64)).reshape(-1)[indices]
         return np.array_equal(chosen, memory[cells[:, None] + np.arange(per, dtype=np.int64)])
 
     # ---------------------------------------------------------------------------------------- copies before it
@@ -289,12 +289,12 @@ class GlobalRaces:
         for span in spans.between(int(first.min()), int(end.max())):
             if access.together(span.access):
                 continue
-            places = np.flatnonzero(span.runs.touched(first, end))
-            if len(places):
-                here = access.by.active if lanes is None else mask_of(lanes[places])
+            indices = np.flatnonzero(span.runs.touched(first, end))
+            if len(indices):
+                here = access.by.active if lanes is None else mask_of(lanes[indices])
                 late = self.late(access.by.warp, here, span.access)
                 if late:
-                    self._report_copy(access, span, late, int(first[places].min()), int(end[places].max()))
+                    self._report_copy(access, span, late, int(first[indices].min()), int(end[indices].max()))
 
     def late(self, warp: int, lanes: int, other: GlobalAccess) -> int:
         """The lanes that do not know a copy to have ended."""

@@ -108,7 +108,7 @@ class GlobalShadow:
     ) -> None:
         self._starts, self._ends = [first for first, _, _ in arrays], [end for _, end, _ in arrays]
         self._threads, self._marks_of = threads, marks_of
-        #: the listed reads of each array, and the arrays that have been written, by their places
+        #: the listed reads of each array, and the arrays that have been written, by their numbers
         self._listed: dict[int, Listed] = {}
         self._written: set[int] = set()
         self._flags: Array | None = None
@@ -262,14 +262,16 @@ class GlobalShadow:
         self._marks[OTHER][cells[earlier]] = before[earlier]
         self._marks[OTHER][cells[others]] = marks[others]
 
-    def _in_order(self, lines: Sequence[Line], places: Sequence[bytes], times: Sequence[int]) -> tuple[Array, Array]:
+    def _in_order(
+        self, lines: Sequence[Line], addresses_of: Sequence[bytes], times: Sequence[int]
+    ) -> tuple[Array, Array]:
         """The cells (n,) of reads and their marks (n,), in the order of the reads."""
         parts = []
         for size in sorted({line.size for line in lines}):  # for the smallest, cells may become smaller
             some = [number for number, line in enumerate(lines) if line.size == size]
-            addresses = np.frombuffer(b"".join([places[number] for number in some]), np.int64)
+            addresses = np.frombuffer(b"".join([addresses_of[number] for number in some]), np.int64)
             cells, per = self.cells(addresses, size, int(addresses.max()) + size)
-            counts = [len(places[number]) // addresses.itemsize for number in some]
+            counts = [len(addresses_of[number]) // addresses.itemsize for number in some]
             marks = np.concatenate(
                 [
                     np.resize(self._marks_of(lines[number], times[number]), count)
@@ -310,7 +312,7 @@ class GlobalShadow:
         return (self._starts[arrays[-1]], self._ends[arrays[-1]]) if arrays else (0, 0)
 
     def _arrays(self, extent: Extent) -> range:
-        """The places of the arrays that have a byte of an extent."""
+        """The numbers of the arrays that have a byte of an extent."""
         low, high = extent
         first = bisect_right(self._starts, low) - 1
         if first >= 0 and high <= self._ends[first]:

@@ -103,11 +103,11 @@ class SharedMemory:
         for (row, part), prior in product(self._order.shares(by, lanes), writes):
             if self._records.ended(prior, row) or self._records.settled(prior, row, record):
                 continue
-            places = among(self._records.unknown(prior, row), part)
-            if len(places):
+            late = among(self._records.unknown(prior, row), part)
+            if len(late):
                 own = self._records.own(record, by.warp)
-                places = places[~self._order.own(prior[places], own, lanes[places])]
-                self._collide_read(record, by.warp, cells, prior, lanes, places, Known(row, (row,)))
+                late = late[~self._order.own(prior[late], own, lanes[late])]
+                self._collide_read(record, by.warp, cells, prior, lanes, late, Known(row, (row,)))
         if needed:
             self._note_blind(record, cells, writes[0])
         self._put_read(record, by.warp, cells, lanes)
@@ -166,8 +166,8 @@ class SharedMemory:
         """A copy, issued by lanes that know `row`, will write `cells`; `fenced`: through the async proxy."""
         if not self.generic_reads and self._quick.writes_async(record, cells, row):
             return
-        places = run_of(cells)
-        prior, reads = self._shadow.written[places], self._shadow.reads_at(places)
+        run = run_of(cells)
+        prior, reads = self._shadow.written[run], self._shadow.reads_at(run)
         known, lanes = Known(row, (row,)), np.zeros(len(cells), np.int64)
         late = np.flatnonzero(self._records.unknown(prior, row, fenced=fenced))
         self._collide_rewrite(record, cells, prior, late, lanes, known)
@@ -177,7 +177,7 @@ class SharedMemory:
             self._collide_write(record, cells, marks, late, lanes, prior, known)
         if self.generic_reads and self._records.by[record].site not in self._hinted:
             self._hint_refill(record, cells, reads, row, lanes)
-        self._note_write(record, places, prior, 0)
+        self._note_write(record, run, prior, 0)
 
     def _hint_refill(self, record: int, cells: Array, reads: Array, row: Array, lanes: Array) -> None:
         """Hint at ordinary reads which are over, but with no fence.proxy.async before a copy refills their bytes."""
@@ -230,10 +230,10 @@ class SharedMemory:
     # ---------------------------------------------------------------------------------------- collisions
 
     def _collide_read(
-        self, record: int, reader: object, cells: Array, prior: Array, lanes: Array, places: Array, known: Known
+        self, record: int, reader: object, cells: Array, prior: Array, lanes: Array, late: Array, known: Known
     ) -> None:
         seen = self._shadow.reads_of(reader)[cells]
-        for where in self._by_record(prior, places, record):
+        for where in self._by_record(prior, late, record):
             first = where[0]
             read, write = Side(record, int(lanes[first])), side_of(prior[first])
             if self._is_object(read, write, cells[where]):
@@ -303,13 +303,13 @@ class SharedMemory:
         self._tell(verdict, here, other, cells, "accesses", "made an mbarrier of")
         return True
 
-    def _by_record(self, marks: Array, places: Array, record: int) -> list[Array]:
-        """Places grouped by record, other warps than `record`'s first, without pairs of strong accesses."""
-        if not len(places):
+    def _by_record(self, marks: Array, indices: Array, record: int) -> list[Array]:
+        """Indices grouped by record, other warps than `record`'s first, without pairs of strong accesses."""
+        if not len(indices):
             return []
-        records = marks[places] >> 5
+        records = marks[indices] >> 5
         order = sorted(np.unique(records).tolist(), key=lambda each: self._records.same_warps(each, record))
-        return [places[records == each] for each in order if not self._records.together(each, record)]
+        return [indices[records == each] for each in order if not self._records.together(each, record)]
 
     def _tell(self, verdict: Verdict, side: Side, other: Side, cells: Array, does: str, did: str) -> None:
         if verdict.rule.endswith("-race") and self._unacquired(side, other):

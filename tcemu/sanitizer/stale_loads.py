@@ -79,8 +79,8 @@ class StaleLoads:
         by, time = event.by, self._clocks.time[event.by.warp]
         releases, fences = event.order in RELEASES, self._block.fences
         published = self._clocks.view(by.warp, by.active) if releases else fences.handed_on(by.warp, by.active, "")
-        number, mine, places = next(self._numbers), self._neighbour.number, event.addresses.copy()
-        this = StrongWrite(number, mine, called(by), event.opcode, time, published, places, event.lanes)
+        number, mine, addresses = next(self._numbers), self._neighbour.number, event.addresses.copy()
+        this = StrongWrite(number, mine, called(by), event.opcode, time, published, addresses, event.lanes)
         for address in event.addresses.tolist():
             latest = written.get(address)
             if latest is None or not (atomic or latest[-1] is this):
@@ -107,16 +107,16 @@ class StaleLoads:
                 meant = atomic or event.order == "acquire"
                 self._seen[write.block, write.by.warp] = _Seen(write, address, by, time, meant)
 
-    def _note(self, by: By, places: bytes) -> None:
+    def _note(self, by: By, addresses: bytes) -> None:
         """Note a load, for loops that load the same again."""
-        this = by.site, self._clocks.time[by.warp], places
+        this = by.site, self._clocks.time[by.warp], addresses
         if self._last.get(by.warp) == this:
             self._polls.add(by.site)
         self._last[by.warp] = this
         before = self._loaded.setdefault((by.warp, by.site), set())
-        if places in before:
+        if addresses in before:
             self._again.add(by.site)
-        before.add(places)
+        before.add(addresses)
 
     def _stale(self, event: Accessed, write: StrongWrite, address: int) -> bool:
         """Report a load that may miss this write though its thread's later write was seen; return whether it may."""

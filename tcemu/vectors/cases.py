@@ -196,14 +196,14 @@ def _selectors(instruction: Instruction, operand: Operand) -> list[int]:
     return list(range(instruction.fragments["e"].shape[0]))
 
 
-def _picks(instruction: Instruction, operand: Operand) -> list[tuple[int, int]]:
+def _positions(instruction: Instruction, operand: Operand) -> list[tuple[int, int]]:
     """Every byte-id with every thread-id."""
     threads = instruction.fragments[operand.role.replace("pick", "scale")].shape[0]
     return [(byte, thread) for byte in range(0, 4, instruction.facts.scales) for thread in range(threads)]
 
 
 #: Immediates that say whose registers are used, and all their values.
-_CHOICES: dict[Kind, Callable[[Instruction, Operand], list[Any]]] = {"immediate": _selectors, "pair": _picks}
+_CHOICES: dict[Kind, Callable[[Instruction, Operand], list[Any]]] = {"immediate": _selectors, "pair": _positions}
 #: The values of the other immediates.
 _DRAWN: dict[Kind, Callable[[_Draw, Operand], Array]] = {
     "registers": _Draw.matrix,

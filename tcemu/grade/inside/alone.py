@@ -21,7 +21,7 @@ from tcemu.grade.inside import absent
 from tcemu.grade.inside.absent import Absent, How, Unknown
 
 #: What is there of the package.
-_THERE = (
+_LOADED = (
     "tcemu.cells", "tcemu.entered", "tcemu.errors", "tcemu.grade", "tcemu.manual", "tcemu.tracebacks", "tcemu.version",
 )  # fmt: skip
 
@@ -36,7 +36,7 @@ class _Modules:
 
     @staticmethod
     def find_spec(name: str, *_: Any) -> ModuleSpec | None:
-        present = name in _THERE or name.startswith(tuple(f"{each}." for each in _THERE))
+        present = name in _LOADED or name.startswith(tuple(f"{each}." for each in _LOADED))
         if present or not name.startswith("tcemu."):
             return None
         return ModuleSpec(name, _Modules(), is_package=True)  # type: ignore[arg-type]

@@ -9,15 +9,15 @@ from typing import Any
 from tcemu.tracebacks import described
 
 #: Characters of an error's description.
-TOLD = 400
+LONGEST = 400
 
 
 def said(error: BaseException) -> str:
     """An error in words, whatever its methods do."""
     try:
-        return described(error)[:TOLD]
+        return described(error)[:LONGEST]
     except BaseException:  # noqa: BLE001 - an error may have any message
-        return type(error).__name__[:TOLD]
+        return type(error).__name__[:LONGEST]
 
 
 def raised(error: BaseException) -> tuple[str, str]:

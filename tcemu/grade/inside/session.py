@@ -28,7 +28,7 @@ from tcemu.entered import Entered, watch_threads
 from tcemu.errors import CourseError
 from tcemu.grade.inside import absent, course
 from tcemu.grade.inside.alone import Alone, place_of
-from tcemu.grade.inside.outcomes import TOLD, raised, said, unawaited
+from tcemu.grade.inside.outcomes import LONGEST, raised, said, unawaited
 from tcemu.grade.inside.wire import PREFIX, READY, Reader, Writer, framed, lengths, record, recorded
 
 #: Notes of one cell about what was left out; whole numbers that a name may stand for, such as a shape's, and entries of
@@ -134,7 +134,7 @@ class Session:
             self._in_time(self._cells.run, source, file)
         except BaseException as error:  # noqa: BLE001 - a learner's cell may raise anything
             message = said(error)
-        skipped = [str(each)[:TOLD] for each in self._skipped[:_NOTES]]
+        skipped = [str(each)[:LONGEST] for each in self._skipped[:_NOTES]]
         self._skipped.clear()
         return ["ran", message, skipped]
 
@@ -224,7 +224,7 @@ def _source(value: Any) -> Any:
 
 def _name(function: Any) -> str:
     try:
-        return str(function.__qualname__)[:TOLD]
+        return str(function.__qualname__)[:LONGEST]
     except Exception:  # noqa: BLE001 - an object may raise anything
         return type(function).__name__
 

@@ -97,14 +97,14 @@ class RemoteRegisters(Registers):
             self.bank.core.fetch(self, "peek")
         return super().bits
 
-    def touch(self, writes: bool, key: Any = ..., *, moves: bool = False) -> None:
+    def touch(self, writes: bool, key: Any = ..., *, only_moved: bool = False) -> None:
         """Report that the kernel reads `registers[key]`; writes are reported with what they write."""
         if writes:  # with what is written, in __setitem__
             return
         if self.bank.known:
-            self.bank.core.later("touch", self.bank.number, self.columns, key, moves)
+            self.bank.core.later("touch", self.bank.number, self.columns, key, only_moved)
         else:
-            self.bank.core.fetch(self, "read", key, moves)
+            self.bank.core.fetch(self, "read", key, only_moved)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         patterns = self._patterns(value)
@@ -202,10 +202,10 @@ class RemoteCore(Core):
         if len(self._waiting) > _WAITING:
             self._now("nothing")
 
-    def fetch(self, registers: RemoteRegisters, how: str, key: Any = ..., moves: bool = False) -> None:
+    def fetch(self, registers: RemoteRegisters, how: str, key: Any = ..., only_moved: bool = False) -> None:
         """Get the content of registers."""
         bank = registers.bank
-        content, bank.known = self._send(how, bank.number, registers.columns, key, moves)
+        content, bank.known = self._send(how, bank.number, registers.columns, key, only_moved)
         columns: Any = slice(None) if registers.columns is None else registers.columns
         bank.known = bank.known and registers.columns is None
         bank.bits[:, columns], bank.time = content, self.time

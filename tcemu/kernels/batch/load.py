@@ -152,7 +152,7 @@ def load_factors(tiles, x, y, steps, plan, scratch):  # type: ignore[no-untyped-
 
 
 @merged
-def packed_places(scratch, vectors_x, vectors_y):  # type: ignore[no-untyped-def]
+def packed_vectors(scratch, vectors_x, vectors_y):  # type: ignore[no-untyped-def]
     """Where values, exponents and signs of packed elements go, of x and then of y, for so many vectors of all tiles."""
     size_x, size_y = uint64(64 * vectors_x), uint64(64 * vectors_y)
     other = scratch + uint64(3) * size_x
@@ -174,7 +174,7 @@ def load_quickly(tiles, x, y, steps, plan, scratch, bare):  # type: ignore[no-un
     bare: without exponents.
     """
     packed = scratch + uint64(plan.scratch.packed)
-    value_x, word_x, _, value_y, word_y, _ = packed_places(packed, tiles * plan.x.vectors, tiles * plan.y.vectors)
+    value_x, word_x, _, value_y, word_y, _ = packed_vectors(packed, tiles * plan.x.vectors, tiles * plan.y.vectors)
     value, word = value_x, word_x
     if plan.spread_groups:
         value, word = scratch + uint64(plan.scratch.stored), scratch + uint64(plan.scratch.x)

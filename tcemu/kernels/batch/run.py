@@ -22,7 +22,7 @@ from tcemu.kernels.batch.load import (
     load_codes,
     load_factors,
     load_quickly,
-    packed_places,
+    packed_vectors,
     store_results,
     widen_addends,
 )
@@ -58,7 +58,7 @@ def _multiply_tiles(plan_address, work_address):  # type: ignore[no-untyped-def]
     """
     plan, work = plan_at(plan_address), work_at(work_address)
     all_x, all_y, x, y = work.tiles * plan.x.vectors, work.tiles * plan.y.vectors, work.x, work.y
-    value_x, word_x, sign_x, value_y, word_y, sign_y = packed_places(work.packed, all_x, all_y)
+    value_x, word_x, sign_x, value_y, word_y, sign_y = packed_vectors(work.packed, all_x, all_y)
     form_x, form_y, rule = plan.x.format, plan.y.format, plan.rule
     may_be_wide, seen, base = rule.keep == 23 and not rule.half, int64(OUTSIDE), int64(0)
     if not (may_be_wide and work.expected & WIDE):
@@ -242,7 +242,7 @@ def _compute_chains(plan_address, work_address):  # type: ignore[no-untyped-def]
     wide, special, bare = int64(work.seen & OUTSIDE), int64(work.seen & SPECIAL), int64(work.seen & BARE)
     chain = rule.depth * rule.sums
     of_x, of_y = plan.x.vectors // (chain * steps), plan.y.vectors * WIDTH // (chain * steps * ROWS)
-    value_x, word_x, sign_x, value_y, word_y, sign_y = packed_places(work.packed, all_x, all_y)
+    value_x, word_x, sign_x, value_y, word_y, sign_y = packed_vectors(work.packed, all_x, all_y)
     if plan.pairs:  # a group of x has groups of y of its own, as a tile has
         tiles, of_x, of_y = tiles * of_x, 1, of_y // (2 * of_x)
         work.tiles = tiles

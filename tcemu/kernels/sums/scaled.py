@@ -132,9 +132,9 @@ EXACT = 24
 class _Grouped:
     """One block, while it is emitted."""
 
-    def __init__(self, builder: Any, places: Any) -> None:
+    def __init__(self, builder: Any, operands: Any) -> None:
         self.code = vector_code(builder)
-        self.x, self.y, self.scale_x, self.scale_y, self.c, self.scratch, rule, depth, groups, unit = places
+        self.x, self.y, self.scale_x, self.scale_y, self.c, self.scratch, rule, depth, groups, unit = operands
         self.depth, self.groups = self.code.number(depth), self.code.number(groups)
         held = Fields(self.code, rule, RULE)
         fraction, floor = self.code.short(held.fraction), self.code.short(held.floor)

@@ -30,8 +30,8 @@ SHARED, LANES, COLUMNS = 16384, 128, 128
 _B = SHARED // 2
 #: Columns of scale factors of A and of B, and of metadata; D begins at 0.
 _SFA, _SFB, _META = 72, 80, 88
-#: Legal halves of metadata bytes: the places of two elements of four; of tf32, of one of two.
-_PLACES = {"tf32": (0x4, 0xE), "": (0x4, 0x8, 0x9, 0xC, 0xD, 0xE)}
+#: Legal halves of metadata bytes: the positions of two elements of four; of tf32, of one of two.
+_METADATA = {"tf32": (0x4, 0xE), "": (0x4, 0x8, 0x9, 0xC, 0xD, 0xE)}
 _BITS = {"e2m3": 6, "e3m2": 6, "e2m1": 4}
 
 #: An operand in PTX: an address in Tensor Memory as columns after the first; a descriptor whose start counts from the
@@ -92,7 +92,7 @@ class Question:
             scales = few[0] + _bytes(f"{self.name} scales", words.size * 4) % few[1]
             words[..., _SFA:_META] = scales.view(np.uint32).reshape(shape)[..., _SFA:_META]
         if desc.sparse:
-            legal = np.array(_PLACES.get(desc.kind, _PLACES[""]), np.uint8)
+            legal = np.array(_METADATA.get(desc.kind, _METADATA[""]), np.uint8)
             halves = legal[_bytes(f"{self.name} places", words.size * 8) % len(legal)]
             packed = (halves[0::2] | halves[1::2] << 4).astype(np.uint8).view(np.uint32)
             words[..., _META:] = packed.reshape(shape)[..., _META:]
