@@ -155,6 +155,11 @@ def test_answers_are_folded_away(notebook: Any) -> None:
             assert ">Answer</summary><p>" in output.data["text/html"]
 
 
+def test_what_is_said_to_be_the_same_is_the_same(notebook: Any) -> None:
+    printed = [line for output in _outputs(notebook) for line in str(output.get("text", "")).splitlines()]
+    assert [line for line in printed if re.search(r"(same|equal)\b.*: False", line)] == []
+
+
 def test_a_task_says_what_it_asks(notebook: Any) -> None:
     for text, task in pairwise(notebook.cells):
         if "exercise" in task.metadata.get("tags", []):
