@@ -113,10 +113,11 @@ def _advice(file: Path, module: Module, *, main: bool) -> str:
     if name is None:
         raise TcemuError(f"{file} has no kernels")
     example = _example(module[name]) if name in module.kernels else f"{name}<...><<<1, 128>>>(...)"
+    command = click.get_current_context().info_name
     program = ", and its main needs nvcc, of NVIDIA's CUDA toolkit, which is not on the path" if main else ""
     return (
         f"nothing says what to launch of {file.name}{program}. Write it behind the file, as CUDA C++ does,\n"
-        f"    tcemu run {file.name} '{example}'\n"
+        f"    tcemu {command} {file.name} '{example}'\n"
         f"or into the file, as a comment:\n"
         f"    // tcemu: {example}"
     )

@@ -32,8 +32,17 @@ _LAUNCH = re.compile(r"(?P<kernel>[^=]*?)\s*<<<(?P<where>.*)>>>\s*\((?P<given>.*
 _ASSIGNED = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*=(?!=)\s*(?P<value>.*?)\s*;?", re.DOTALL)
 #: C's suffixes of numbers: 2.0f, 1024u, 1ull.
 _SUFFIX = re.compile(r"(?<![\w.])((?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?)(?:[fF]|[uU]?[lL]{1,2}|[uU])\b")
+
+
+def _divided(left: Any, right: Any) -> Any:
+    """C's quotient: that of whole numbers is whole, without what is behind the point."""
+    if not isinstance(left, int) or not isinstance(right, int):
+        return left / right
+    return left // right if (left < 0) == (right < 0) else -(-left // right)
+
+
 _ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: _divided,
     ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.LShift: operator.lshift, ast.RShift: operator.rshift,
 }  # fmt: skip
 _NAMED: Mapping[str, Any] = {
@@ -76,6 +85,8 @@ class Launches:
     def _launch(self, evaluator: _Evaluator, written: re.Match[str], options: Mapping[str, Any]) -> None:
         kernel = self._kernel(written["kernel"].strip())
         where = evaluator.several(written["where"])
+        if len(where) == 4 and where[3] in (0, None):  # the default stream
+            where = where[:3]
         if len(where) not in (2, 3):
             raise TcemuError(f"between <<< and >>> stand grid, block and perhaps shared memory; got {written['where']}")
         arguments = evaluator.several(written["given"])

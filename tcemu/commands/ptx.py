@@ -59,7 +59,9 @@ def _without(file: Path, module: Module) -> str:
     templates = getattr(module, "templates", ())
     if templates:
         return f"{file} has kernel templates: --kernel '{templates[0]}<...>' says with which arguments"
-    return f"{file} has no kernels, only {counted(len(module.parsed.functions), 'function')}"
+    functions = len(module.parsed.functions)
+    others = f", only {counted(functions, 'function')}" if functions else ""
+    return f"{file} has no kernels{others}"
 
 
 def _report(file: Path, module: Module, surveys: dict[str, tuple[Executed, ...]]) -> Report:

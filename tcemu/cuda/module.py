@@ -108,6 +108,8 @@ class Module(ptx.Module):
         template = name.partition("<")[0].split("::")[-1].strip() if isinstance(name, str) else ""
         if template in self.templates:
             why = messages.unknown_argument(log, template) or _NO_INSTANCE
+            if name == template:
+                return UnknownKey(f"{name} is a template: {name}<...>, with its arguments, is a kernel")
             return UnknownKey(f"{name} is no instantiation of the template {template}: {why}")
         if said := next((each.said for each in messages.messages(log) if each.error), ""):
             error = UnknownKey(f"{error} The compiler says: {said}.")
@@ -343,10 +345,9 @@ def _read(source: str | os.PathLike[str], name: str) -> tuple[str, str, Path]:
         return source, name or _names.setdefault(source, f"kernel{len(_names) + 1}.cu"), Path.cwd()
     path = Path(source).expanduser().absolute()
     try:
-        return path.read_text(encoding="utf-8-sig"), name or str(path), path.parent
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise OperandError(f"cannot read the CUDA file {str(source)!r}: {why}") from None
+        return path.read_text(encoding="utf-8-sig", errors="replace"), name or str(path), path.parent
+    except OSError as error:
+        raise OperandError(f"cannot read the CUDA file {str(source)!r}: {error.strerror or error}") from None
 
 
 def _remember(name: str, text: str) -> None:

@@ -73,6 +73,7 @@ def test_arrays_are_saved(here):
     [
         ("zeros(2, 2)", np.zeros((2, 2))), ("ones(3)", np.ones(3)), ("full(7, 2)", [7, 7]), ("arange(3)", [0, 1, 2]),
         ("[[1, -2.5]]", [[1, -2.5]]), ("arange(1 << 2)", range(4)), ("zeros(7 // 2)", np.zeros(3)),
+        ("zeros((7 + 4 - 1) / 4)", np.zeros(2)), ("full(-7 / 2, 1)", [-3]), ("full(-7 / 2.0, 1)", [-3.5]),
     ],
 )  # fmt: skip
 def test_arrays_have_the_type_of_the_parameter(here, array, values):
@@ -86,6 +87,11 @@ def test_arrays_have_the_type_of_the_parameter(here, array, values):
 def test_a_parameter_without_a_type_takes_any(here, name, dtype):
     called("run", "kernels.ptx", f"takes_any<<<1, 1>>>(zeros(2, dtype={name}))", "--save", "out")
     assert np.load("out/argument-0.npy").dtype == dtype
+
+
+def test_a_launch_as_cuda_writes_it(here):
+    text = called("run", "kernels.ptx", "scale<<<dim3((100 + 31) / 32, 1), dim3(32), 0, 0>>>(ones(100), 2.0f, 100);")
+    assert "2.0, 2.0, 2.0, 2.0, 2.0, 2.0, ...  (100 of 100 elements changed)" in text
 
 
 def test_random_arrays_are_the_same_in_each_run(here):
@@ -124,7 +130,8 @@ WRONG = {
     "scale<<<1, 2>>>(zeros(4, order=1), 1, 2)": "zeros takes a shape and dtype=; got order",
     "scale<<<1, 2>>>(zeros(4, dtype=float17), 1, 2)": "numpy and ml_dtypes have no dtype float17",
     "scale<<<1, 2>>>(k=1)": "arguments have no names in CUDA C++; got 'k=1'",
-    "scale<<<1, 2>>>(1 / 0, 1, 2)": "1 / 0: division by zero",
+    "scale<<<1, 2>>>(1 / 0, 1, 2)": "1 / 0: integer division or modulo by zero",
+    "scale<<<1, 2, 0, 5>>>(1)": "between <<< and >>> stand grid, block and perhaps shared memory; got 1, 2, 0, 5",
     "scale<<<1, 2>>>(full(), 1, 2)": "full takes a value and a shape: full(7, 1024)",
     "scale<<<1, 2>>>(load(3), 1, 2)": 'load takes the name of an .npy file: load("x.npy")',
     "scale<<<1, 2>>>(load('no.npy'), 1, 2)": "cannot load no.npy: [Errno 2] No such file or directory: 'no.npy'",
@@ -146,6 +153,8 @@ def test_launches_that_cannot_be_read(here, launch, message):
 def test_without_a_launch_the_message_shows_one(here):
     with pytest.raises(TcemuError) as caught:
         called("run", "kernels.ptx")
+    with pytest.raises(TcemuError, match=r"    tcemu sanitize kernels.ptx 'scale<<<8"):
+        called("sanitize", "kernels.ptx")
     assert "    tcemu run kernels.ptx 'scale<<<8, 128>>>(random(1024), 1.0, 1024)'\n" in str(caught.value)
     called("run", "kernels.ptx", "scale<<<8, 128>>>(random(1024), 1.0, 1024)")
 
@@ -164,10 +173,12 @@ def test_marked_lines():
         (("sanitize", "kernels.ptx:run"), "a file of CUDA C++ or PTX has no functions to call; write tcemu sanitize"),
         (("profile", "kernels.py:run", "k<<<1, 2>>>()"), "launches are for files of CUDA C++ and PTX"),
         (("ptx", "functions.ptx"), "functions.ptx has no kernels, only 1 function"),
+        (("ptx", "nothing.ptx"), "nothing.ptx has no kernels"),
     ],
 )
 def test_files_that_cannot_be_run(here, words, message):
     Path("kernels.py").write_text("def run(): pass\n")
+    Path("nothing.ptx").write_text(".version 8.0\n.target sm_80\n")
     Path("functions.ptx").write_text(".version 8.0\n.target sm_80\n.func f() { ret; }\n")
     with pytest.raises(TcemuError) as caught:
         called(*words)

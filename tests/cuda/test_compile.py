@@ -109,6 +109,18 @@ def test_what_cub_reads_and_does_not_use_is_a_hint():
     assert "which CUB does not use: as its documentation says, it may read one item more" in str(reports[0])
 
 
+def test_comments_in_another_encoding(tmp_path):
+    file = tmp_path / "old.cu"
+    file.write_bytes("__global__ void f(int* x) { *x = 1; }  // Größe".encode("latin-1"))
+    assert cuda.compile(file).kernels == ("f",)
+
+
+def test_a_template_is_no_kernel():
+    module = cuda.compile("template <typename T> __global__ void f(T* x) { *x = 1; }")
+    with pytest.raises(UnknownKey, match=r"f is a template: f<\.\.\.>, with its arguments, is a kernel"):
+        module["f"]
+
+
 def test_what_kernels_use_of_pytorch():
     source = """#include <ATen/cuda/CUDAContext.h>
     #include <pybind11/pybind11.h>

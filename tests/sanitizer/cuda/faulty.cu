@@ -690,7 +690,6 @@ extern "C" __global__ void swap_lanes_right(u32* g) {
     done = atomicCAS(g, old, old + 1) == old;
   }
 }
-#endif
 
 // Lanes of a warp that leave while the others go to a barrier of the block.
 extern "C" __global__ void exited_lanes(u32* g) {
@@ -724,3 +723,4 @@ extern "C" __global__ void beyond_locals_right(u32* g) {
   __syncwarp();
   g[lane()] = own[g[32] + lane() % 8];
 }
+#endif
