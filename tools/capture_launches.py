@@ -17,6 +17,7 @@ import lzma
 import re
 import subprocess
 import tempfile
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -51,16 +52,16 @@ class Captured:
     ) -> Launch:  # fmt: skip
         """Launch the kernel and keep what a GPU needs to repeat it. The result of the launch."""
         given = checked(kernel.name, kernel.parameters, args)
-        arrays = [np.array(array) for each in given for array in _arrays(each)]
-        parameters = _parameters(kernel, given)
+        distinct = _distinct(array for each in given for array in _arrays(each))
+        arrays = [np.array(array) for array in distinct]
+        parameters = _parameters(kernel, given, distinct)
         cubin = self._assembled(kernel.module.text)
         result = kernel(grid, block, *args, shared=shared, cluster=cluster, **options)
-        after = [array for each in given for array in _arrays(each)]
         told = {
             "kernel": kernel.function.name, "cubin": cubin, "grid": _three(grid), "block": _three(block),
             "shared": int(shared), "cluster": _three(cluster) if cluster else None, "arrays": len(arrays),
             "parameters": parameters,
-            "sha256": [hashlib.sha256(np.ascontiguousarray(each).tobytes()).hexdigest() for each in after],
+            "sha256": [hashlib.sha256(np.ascontiguousarray(each).tobytes()).hexdigest() for each in distinct],
         }  # fmt: skip
         kept = {f"array{n}": each.reshape(-1).view(np.uint8) for n, each in enumerate(arrays)}
         np.savez_compressed(self.folder / f"{name}.npz", told=json.dumps(told), **kept)  # type: ignore[arg-type]
@@ -91,34 +92,48 @@ def _arrays(given: Any) -> list[Any]:
     return list(given.buffers) if hasattr(given, "buffers") else []
 
 
-def _parameters(kernel: Kernel, given: tuple[Any, ...]) -> list[dict[str, Any]]:
+def _distinct(arrays: Iterable[Any]) -> list[Any]:
+    """The arrays, each memory once: a kernel may get the same by a pointer and by a tensor map."""
+    found: dict[Any, Any] = {}
+    for each in arrays:
+        found.setdefault(_memory(each), each)
+    return list(found.values())
+
+
+def _memory(array: Any) -> tuple[int, int]:
+    return array.__array_interface__["data"][0], array.nbytes
+
+
+def _parameters(kernel: Kernel, given: tuple[Any, ...], distinct: list[Any]) -> list[dict[str, Any]]:
     """Each parameter's bytes, and where arrays' addresses and tensor maps belong in them."""
-    found, number = [], 0
+    found, numbers = [], {_memory(each): number for number, each in enumerate(distinct)}
     for argument, parameter in zip(given, kernel.function.parameters, strict=True):
         arrays = _arrays(argument)
-        signs = [_SIGN + (number + n) * _SPACING for n in range(len(arrays))]
+        places = [numbers[_memory(each)] for each in arrays]
+        signs = [_SIGN + number * _SPACING for number in places]
         maps: list[Any] = []
         by_address = isinstance(argument, Mapped) and parameter.size == 8
         if isinstance(argument, np.ndarray):
             raw = signs[0].to_bytes(8, "little")
         elif arrays or hasattr(argument, "pack"):
             raw = argument.pack(iter(signs))
-            maps = [
-                [raw.index(words_of(_at(each.tensor_map, sign)).tobytes()), n + number, _told(each.tensor_map)]
-                for n, (each, sign) in enumerate(zip(_maps(argument), signs, strict=True))
+            told = {
+                match.start(): [match.start(), number, _told(each.tensor_map)]
+                for each, number, sign in zip(_maps(argument), places, signs, strict=True)
                 if isinstance(each, Mapped)
-            ]
+                for match in re.finditer(re.escape(words_of(_at(each.tensor_map, sign)).tobytes()), raw)
+            }
+            maps = list(told.values())
         else:
-            raw = number_bytes(kernel.function, parameter, str(number), argument)
+            raw = number_bytes(kernel.function, parameter, str(len(found)), argument)
         inside = [range(at, at + 128) for at, *_ in maps]
         pointers = [
-            [at, number + n]
-            for n, sign in enumerate(signs)
+            [at, number]
+            for number, sign in dict(zip(places, signs, strict=True)).items()
             for at in (found.start() for found in re.finditer(re.escape(sign.to_bytes(8, "little")), raw))
             if not any(at in each for each in inside)
         ]
         found.append({"bytes": raw.hex(), "pointers": pointers, "maps": maps, "by_address": by_address})
-        number += len(arrays)
     return found
 
 

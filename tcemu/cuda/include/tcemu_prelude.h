@@ -48,6 +48,25 @@ using FILE = struct _IO_FILE;  // a header may declare functions for the host th
 // ThunderKittens: compile for the device alone.
 #define KITTENS_NO_HOST
 
+#ifndef FLT_MAX  // older releases of <cuda/std/cfloat> leave these to the host's library
+#define FLT_RADIX 2
+#define FLT_MANT_DIG 24
+#define FLT_DIG 6
+#define FLT_MIN_EXP (-125)
+#define FLT_MAX_EXP 128
+#define FLT_MAX 3.402823466e+38f
+#define FLT_MIN 1.175494351e-38f
+#define FLT_EPSILON 1.1920928955078125e-7f
+#define FLT_TRUE_MIN 1.401298464324817e-45f
+#define DBL_MANT_DIG 53
+#define DBL_DIG 15
+#define DBL_MIN_EXP (-1021)
+#define DBL_MAX_EXP 1024
+#define DBL_MAX 1.7976931348623157e+308
+#define DBL_MIN 2.2250738585072014e-308
+#define DBL_EPSILON 2.2204460492503131e-16
+#endif
+
 #define CLOCKS_PER_SEC ((clock_t)1000000)
 
 namespace std {
