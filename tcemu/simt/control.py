@@ -13,9 +13,9 @@ from tcemu.errors import LaunchError
 from tcemu.machine.masks import LANES, bits_of, lanes_of
 from tcemu.simt import library, values
 from tcemu.simt.errors import Unsupported
-from tcemu.simt.events import Act, Moves
+from tcemu.simt.events import Act, Jumps
 from tcemu.simt.frames import Frame, distinct
-from tcemu.simt.places import Place, Source
+from tcemu.simt.register_file import Slot, Source
 
 if TYPE_CHECKING:
     from tcemu.simt.program import Program
@@ -54,7 +54,7 @@ class Call:
             raise Unsupported("CUDA's own functions take .param variables")
         return arguments, returns
 
-    def enter(self, caller: Frame, callee: Program) -> Moves:
+    def enter(self, caller: Frame, callee: Program) -> Jumps:
         """The active lanes enter a function."""
         run = caller.run
         base = caller.base + self.program.local_bytes
@@ -84,7 +84,7 @@ class Call:
 def _formal(program: Program, variable: Variable) -> Passed:
     """Where a function's parameter or result lies: in local memory or, with .reg, in a register."""
     if variable.space == "reg":
-        return program.slots.places[variable.name]
+        return program.slots.by_name[variable.name]
     return program.lowering.local[variable.name]
 
 
@@ -106,7 +106,7 @@ def _put(frame: Frame, passed: Passed, data: Array) -> None:
     if isinstance(passed, int):
         start = frame.base + passed
         frame.run.local.bytes[rows, start : start + data.shape[1]] = data[rows]
-    elif isinstance(passed, Place):
+    elif isinstance(passed, Slot):
         if passed.bits == 1:
             frame.put(passed, bits_of(data[:, 0] != 0))
         else:
@@ -148,20 +148,20 @@ class _Calling:
         self.program, self.number, self.target = program, number, target
         self.call = Call(program, returns, arguments, 0)
 
-    def __call__(self, frame: Frame) -> Moves:
+    def __call__(self, frame: Frame) -> Jumps:
         self.call.back = self.program.block_of[self.number] + 1
         code = self.program.code
         if isinstance(self.target, Symbol):
             return self.call.enter(frame, code.find(self.target.name))
-        moves: Moves = []
-        run, place = frame.run, self.program.slots.places[str(self.target)]
-        for value, lanes in distinct(frame, place):
+        jumps: Jumps = []
+        run, slot = frame.run, self.program.slots.by_name[str(self.target)]
+        for value, lanes in distinct(frame, slot):
             callee = code.by_pointer.get(value)
             if callee is None:
                 raise LaunchError(f"call: {value:#x} is the address of no function")
             run.activate(lanes)
-            moves += self.call.enter(frame, callee)
-        return moves
+            jumps += self.call.enter(frame, callee)
+        return jumps
 
 
 def brx(program: Program, number: int, text: Instruction) -> Act:
@@ -171,15 +171,15 @@ def brx(program: Program, number: int, text: Instruction) -> Act:
         raise Unsupported("it takes a register and a list of labels")
     function = program.function
     targets = [function.labels[name] for name in function.branch_targets[table.name]]
-    place = program.slots.places[index.name]
+    slot = program.slots.by_name[index.name]
 
-    def act(frame: Frame) -> Moves:
-        moves: Moves = []
-        for value, lanes in distinct(frame, place):
+    def act(frame: Frame) -> Jumps:
+        jumps: Jumps = []
+        for value, lanes in distinct(frame, slot):
             if value >= len(targets):
                 raise LaunchError(f"brx.idx: {value} is not the number of one of {len(targets)} labels")
-            moves.append((frame, program.block_of[targets[value]], lanes))
-        return moves
+            jumps.append((frame, program.block_of[targets[value]], lanes))
+        return jumps
 
     return act
 
@@ -187,12 +187,12 @@ def brx(program: Program, number: int, text: Instruction) -> Act:
 def clock(program: Program, number: int, text: Instruction) -> Act:
     """mov of a clock: it grows from reading to reading."""
     to, of = text.operands
-    place, name = program.lowering.place(to), str(of).removeprefix("%")
+    slot, name = program.lowering.slot(to), str(of).removeprefix("%")
 
     def act(frame: Frame) -> None:
         value = getattr(frame.run.warp, name)
-        if place is not None:
-            frame.put(place, value & (1 << place.bits) - 1)
+        if slot is not None:
+            frame.put(slot, value & (1 << slot.bits) - 1)
 
     return act
 
@@ -214,8 +214,8 @@ def nothing(program: Program, number: int, text: Instruction) -> Act:
 
 def policy(program: Program, number: int, text: Instruction) -> Act:
     """createpolicy (9.7.9.19): a number that nothing reads."""
-    place = program.lowering.place(text.operands[0])
-    return lambda frame: None if place is None else frame.put(place, 0)
+    slot = program.lowering.slot(text.operands[0])
+    return lambda frame: None if slot is None else frame.put(slot, 0)
 
 
 #: By the first word of an opcode: makes the operation's function.

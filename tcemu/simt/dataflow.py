@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from tcemu.machine.events import By, Sourced
 from tcemu.simt import operations
 from tcemu.simt.behind import OUT
-from tcemu.simt.places import Place
+from tcemu.simt.register_file import Slot
 from tcemu.simt.steps import Access, Guard, Step
-from tcemu.simt.touches import places_of, registers_of
+from tcemu.simt.touches import registers_of, slots_of
 
 if TYPE_CHECKING:
     from tcemu.simt.program import Program
@@ -41,8 +41,8 @@ class Part(NamedTuple):
     """
 
     number: int
-    reads: tuple[Place, ...]
-    writes: tuple[Place, ...]
+    reads: tuple[Slot, ...]
+    writes: tuple[Slot, ...]
     guarded: bool
     begins: bool
 
@@ -55,7 +55,7 @@ class Flow:
         self._parts = [tuple(parts_of(program, number)) for number in range(len(program.blocks))]
         self._follows = [[each for each in ways if each != OUT] for ways in program.ways.follows]
         self._chains, self._alive = self._chained(), self._read_later()
-        self._entries: dict[int, dict[Place, Origins]] = {0: {}}
+        self._entries: dict[int, dict[Slot, Origins]] = {0: {}}
         self._origins: dict[int, Origins] = {}
         self._solve()
         self.sources = {number: tuple(sorted(origins)) for number, origins in self._origins.items()}
@@ -81,10 +81,10 @@ class Flow:
                 chain.append(self._follows[chain[-1]][0])
         return chains
 
-    def _read_later(self) -> list[set[Place]]:
+    def _read_later(self) -> list[set[Slot]]:
         """By block, the registers that it or a block after it reads before they are written again."""
-        read: list[set[Place]] = []
-        kept: list[set[Place]] = []
+        read: list[set[Slot]] = []
+        kept: list[set[Slot]] = []
         for parts in self._parts:
             read.append(set())
             kept.append(set())
@@ -109,17 +109,17 @@ class Flow:
                 if self._merge(each, state):
                     waiting.add(each)
 
-    def _merge(self, head: int, state: dict[Place, Origins]) -> bool:
+    def _merge(self, head: int, state: dict[Slot, Origins]) -> bool:
         """A way leads to a chain; whether it brings anything new."""
         new, alive = head not in self._entries, self._alive[head]
         entry = self._entries.setdefault(head, {})
-        for place, origins in state.items():
-            held = entry.get(place, _NONE)
-            if place in alive and not origins <= held:
-                entry[place], new = held | origins, True
+        for slot, origins in state.items():
+            held = entry.get(slot, _NONE)
+            if slot in alive and not origins <= held:
+                entry[slot], new = held | origins, True
         return new
 
-    def _through(self, head: int) -> dict[Place, Origins]:
+    def _through(self, head: int) -> dict[Slot, Origins]:
         """The registers' origins behind a chain; note what its instructions read."""
         state = _State(self._entries[head])
         for block in self._chains[head]:
@@ -129,44 +129,44 @@ class Flow:
                     self._origins[part.number] = self._origins.get(part.number, _NONE) | origins
                     state.age(part.number, part.guarded)
                     origins = frozenset({(part.number, 0)})
-                for place in part.writes:
-                    state.write(place, origins | state.read((place,)) if part.guarded else origins)
+                for slot in part.writes:
+                    state.write(slot, origins | state.read((slot,)) if part.guarded else origins)
         return state.origins
 
 
 class _State:
     """The origins of registers at a place in the code."""
 
-    def __init__(self, origins: dict[Place, Origins]) -> None:
+    def __init__(self, origins: dict[Slot, Origins]) -> None:
         self.origins = dict(origins)
         #: by instruction, registers that may have it among their origins
-        self._places: dict[int, set[Place]] = defaultdict(set)
-        for place, held in origins.items():
+        self._slots: dict[int, set[Slot]] = defaultdict(set)
+        for slot, held in origins.items():
             for number, _ in held:
-                self._places[number].add(place)
+                self._slots[number].add(slot)
 
-    def read(self, places: Sequence[Place]) -> Origins:
+    def read(self, slots: Sequence[Slot]) -> Origins:
         """The origins of several registers."""
-        held = [self.origins[place] for place in places if place in self.origins]
+        held = [self.origins[slot] for slot in slots if slot in self.origins]
         return held[0] if len(held) == 1 else frozenset().union(*held)
 
-    def write(self, place: Place, origins: Origins) -> None:
+    def write(self, slot: Slot, origins: Origins) -> None:
         """A register gets other origins."""
         if not origins:
-            self.origins.pop(place, None)
+            self.origins.pop(slot, None)
             return
-        self.origins[place] = origins
+        self.origins[slot] = origins
         for number, _ in origins:
-            self._places[number].add(place)
+            self._slots[number].add(slot)
 
     def age(self, number: int, guarded: bool) -> None:
         """An instruction is executed once more, or perhaps."""
-        for place in self._places.get(number, ()):
-            held = self.origins.get(place, _NONE)
+        for slot in self._slots.get(number, ()):
+            held = self.origins.get(slot, _NONE)
             own = {each for each in held if each[0] == number}
             if own:
                 later = {(number, age + 1) for _, age in own if age + 1 < AGES}
-                self.write(place, (held if guarded else held - own) | later)
+                self.write(slot, (held if guarded else held - own) | later)
 
 
 def parts_of(program: Program, number: int) -> Iterator[Part]:
@@ -182,7 +182,7 @@ def parts_of(program: Program, number: int) -> Iterator[Part]:
     elif instruction is not None:
         _, ins, results, arguments = operations.matched(instruction, text.operands)
         both = [each for record, each in zip(ins, arguments, strict=True) if record.direction == "in out"]
-        reads, writes = places_of(program, arguments), places_of(program, [*results, *both])
+        reads, writes = slots_of(program, arguments), slots_of(program, [*results, *both])
         yield Part(block.first, _with(reads, guard), tuple(writes), guard is not None, True)
 
 
@@ -192,9 +192,9 @@ def _of_step(step: Step) -> Part:
     return Part(step.number, _with(_only(reads), step.guard), tuple(_only(writes)), step.guard is not None, begins)
 
 
-def _with(places: Iterable[Place], guard: Guard | None) -> tuple[Place, ...]:
-    return tuple(places) if guard is None else (*places, guard.place)
+def _with(slots: Iterable[Slot], guard: Guard | None) -> tuple[Slot, ...]:
+    return tuple(slots) if guard is None else (*slots, guard.slot)
 
 
-def _only(sources: Iterable[Any]) -> Iterator[Place]:
-    return (each for each in sources if isinstance(each, Place))
+def _only(sources: Iterable[Any]) -> Iterator[Slot]:
+    return (each for each in sources if isinstance(each, Slot))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tcemu.simt.steps import Guard
 
 #: Where lanes go on, if not behind the operation: the frame, the block and the lanes.
-Moves: TypeAlias = "list[tuple[Frame, int, int]]"
+Jumps: TypeAlias = "list[tuple[Frame, int, int]]"
 #: Carries an operation out for the lanes of the frame's warp that are active now.
 Act = Callable[["Frame"], Any]
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.machine.masks import bits_of, lanes_of
-from tcemu.simt.places import ALIGN, LANES, Place
+from tcemu.simt.register_file import ALIGN, LANES, Slot
 
 if TYPE_CHECKING:
     from tcemu.simt.program import Program
@@ -55,31 +55,31 @@ class Frame:
         self.bank = run.core.adopted(self.rows[32].T).bank
         program.fill(self)
 
-    def lanes(self, place: Place) -> Array:
+    def lanes(self, slot: Slot) -> Array:
         """A register: (32,), its own memory."""
-        found: Array = self.rows[place.bits][place.row]
+        found: Array = self.rows[slot.bits][slot.row]
         return found
 
-    def mask(self, place: Place) -> int:
+    def mask(self, slot: Slot) -> int:
         """A predicate, a bit for each lane."""
-        return int(self.masks[place.row])
+        return int(self.masks[slot.row])
 
-    def one(self, place: Place) -> int:
+    def one(self, slot: Slot) -> int:
         """A register in the first of the active lanes."""
-        if place.bits == 1:
-            return self.mask(place) >> self.run.first & 1
-        return int(self.rows[place.bits][place.row, self.run.first])
+        if slot.bits == 1:
+            return self.mask(slot) >> self.run.first & 1
+        return int(self.rows[slot.bits][slot.row, self.run.first])
 
-    def put(self, place: Place, values: Any) -> None:
+    def put(self, slot: Slot, values: Any) -> None:
         """Write a register in the active lanes: a number, or one for each lane; a mask for a predicate."""
         active = self.run.active
-        if place.bits == 1:
-            mask, now = self.run.bits, self.mask(place)
-            self.masks[place.row] = now & ~mask | values & mask
+        if slot.bits == 1:
+            mask, now = self.run.bits, self.mask(slot)
+            self.masks[slot.row] = now & ~mask | values & mask
         elif active is None:
-            self.rows[place.bits][place.row] = values
+            self.rows[slot.bits][slot.row] = values
         else:
-            np.copyto(self.rows[place.bits][place.row], values, where=active, casting="unsafe")
+            np.copyto(self.rows[slot.bits][slot.row], values, where=active, casting="unsafe")
 
 
 def aligned(size: int) -> Array:
@@ -96,7 +96,7 @@ def address_of(array: Array) -> int:
     return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
 
 
-def distinct(frame: Frame, place: Place) -> list[tuple[int, int]]:
+def distinct(frame: Frame, slot: Slot) -> list[tuple[int, int]]:
     """The values of a register in the active lanes, and the lanes that have each."""
-    values, held = frame.lanes(place), lanes_of(frame.run.bits)
+    values, held = frame.lanes(slot), lanes_of(frame.run.bits)
     return [(int(value), bits_of(held & (values == value))) for value in np.unique(values[held])]

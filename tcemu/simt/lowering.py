@@ -31,7 +31,7 @@ from tcemu.simt import moves
 from tcemu.simt.errors import Unsupported
 from tcemu.simt.layout import Layout, packed
 from tcemu.simt.moves import Meaning
-from tcemu.simt.places import Constant, Place, Slots, Source, Uniform
+from tcemu.simt.register_file import Constant, Slot, Slots, Source, Uniform
 from tcemu.simt.selectors import selected
 from tcemu.simt.special import CLOCKS, SPECIAL
 from tcemu.simt.steps import Access, Compute, Guard, Space, Step
@@ -66,7 +66,7 @@ class Lowering:
                 self._note(operand)
         self.slots = Slots.of(function, self._more())
 
-    # ------------------------------------------------------------------------------------------ places
+    # ------------------------------------------------------------------------------------------ slots
 
     def _note(self, operand: object) -> None:
         """Note what needs a register of its own: special registers, and addresses that only the launch knows."""
@@ -101,30 +101,30 @@ class Lowering:
         return any(each.name == name for each in self.layout.variables)
 
     @cached_property
-    def specials(self) -> dict[str, Place]:
+    def specials(self) -> dict[str, Slot]:
         """Where the special registers lie that the function reads, once it has been lowered."""
-        return {name: self.slots.places[f"%{name}"] for name in self._specials if name in SPECIAL}
+        return {name: self.slots.by_name[f"%{name}"] for name in self._specials if name in SPECIAL}
 
     @cached_property
-    def addresses(self) -> dict[Symbol, Place]:
+    def addresses(self) -> dict[Symbol, Slot]:
         """Where the addresses lie that only the launch knows, once the function has been lowered."""
-        return {each: self.slots.places[f"&{each}"] for each in self._addresses if self._varies(each.name)}
+        return {each: self.slots.by_name[f"&{each}"] for each in self._addresses if self._varies(each.name)}
 
     def source(self, operand: Operand, bits: int, kind: str = "b") -> Source:
         """Where an operand's value is, of `bits` if it is a number; a `kind` of f32 or f64 reads decimals as such."""
         if isinstance(operand, Register):
-            return self.slots.places[operand.name]
+            return self.slots.by_name[operand.name]
         if isinstance(operand, Negated):
-            return self.slots.places[operand.register.name]
+            return self.slots.by_name[operand.register.name]
         if isinstance(operand, Immediate):
             return Constant(_bits(operand, bits, kind), bits)
         if isinstance(operand, Special):
             if operand.name == "WARP_SZ":
                 return Constant(32, bits)
-            place = self.slots.places.get(f"%{operand.name}")
-            if place is None:
+            slot = self.slots.by_name.get(f"%{operand.name}")
+            if slot is None:
                 raise Unsupported(f"the special register {operand} is none that the machine has")
-            return place
+            return slot
         if isinstance(operand, Symbol):
             return self.symbol(operand, bits)
         raise Unsupported(f"{operand} is no operand that this instruction takes")
@@ -134,8 +134,8 @@ class Lowering:
         name, layout = symbol.name, self.layout
         if name in self.local and self.entry:
             return Constant(self.local[name] + symbol.offset, bits)
-        if f"&{symbol}" in self.slots.places:
-            return self.slots.places[f"&{symbol}"]
+        if f"&{symbol}" in self.slots.by_name:
+            return self.slots.by_name[f"&{symbol}"]
         if name in layout.shared:
             return Constant(layout.shared[name] + symbol.offset, bits)
         if self.entry and name in layout.parameters:
@@ -144,19 +144,19 @@ class Lowering:
             return Constant(layout.pointers[name], bits)
         raise Unsupported(f"{name} is no variable or function of the module")
 
-    def place(self, operand: Operand) -> Place | None:
+    def slot(self, operand: Operand) -> Slot | None:
         """Where a result goes; None for a sink."""
         if isinstance(operand, Sink):
             return None
         if isinstance(operand, Register):
-            return self.slots.places[operand.name]
+            return self.slots.by_name[operand.name]
         raise Unsupported(f"{operand} cannot take a result")
 
     def guard(self, instruction: Instruction) -> Guard | None:
         """The predicate that guards an instruction."""
         if instruction.guard is None:
             return None
-        return Guard(self.slots.places[instruction.guard.name], instruction.negated)
+        return Guard(self.slots.by_name[instruction.guard.name], instruction.negated)
 
     # ------------------------------------------------------------------------------------------ steps
 
@@ -176,7 +176,7 @@ class Lowering:
         instruction: Instruction,
         meaning: Meaning,
         sources: Sequence[Source],
-        results: Sequence[Place | None],
+        results: Sequence[Slot | None],
     ) -> Compute:
         """A step that computes."""
         return Compute(number, meaning, tuple(sources), tuple(results), self.guard(instruction))
@@ -186,19 +186,19 @@ class Lowering:
         operands, row = selected(instruction, row)
         outs, ins = _split(operands, len(row.results), len(row.operands), instruction.opcode)
         sources = [self.source(each, width(kind), kind) for each, kind in zip(ins, row.operands, strict=True)]
-        results = [self.place(each) for each in outs]
+        results = [self.slot(each) for each in outs]
         meaning = moves.negated(row.meaning, [isinstance(each, Negated) for each in ins])
         meaning = _one_of_two(meaning, len(row.results), len(results))
         if row.carry_in:
-            sources.append(self.slots.places[CARRY])
+            sources.append(self.slots.by_name[CARRY])
         if row.carry_out:
-            results.append(self.slots.places[CARRY])
+            results.append(self.slots.by_name[CARRY])
         wanted = [*row.operands, *["pred"] * row.carry_in]
         have = [(each.bits, width(kind), kind[0] == "s") for each, kind in zip(sources, wanted, strict=True)]
         made = [*row.results[: len(outs)], *["pred"] * row.carry_out]
         want = [
-            (width(kind), width(kind) if place is None else place.bits, kind[0] == "s")
-            for place, kind in zip(results, made, strict=True)
+            (width(kind), width(kind) if slot is None else slot.bits, kind[0] == "s")
+            for slot, kind in zip(results, made, strict=True)
         ]
         return self.compute(number, instruction, moves.fitted(meaning, have, want), sources, results)
 
@@ -214,10 +214,10 @@ class Lowering:
         if bits == 128:
             return self._wide(number, instruction, to, of)
         if isinstance(to, Vector):
-            results = [self.place(each) for each in to.items]
+            results = [self.slot(each) for each in to.items]
             meaning = moves.unpack(len(results), bits)
             part = bits // len(results)
-            fits = [(part, part if place is None else place.bits, False) for place in results]
+            fits = [(part, part if slot is None else slot.bits, False) for slot in results]
             source = self.source(of, bits, kind)
             meaning = moves.fitted(meaning, [(source.bits, bits, False)], fits)
             return (self.compute(number, instruction, meaning, [source], results),)
@@ -226,34 +226,34 @@ class Lowering:
             sources = [self.source(each, part) for each in of.items]
             fits = [(each.bits, part, False) for each in sources]
             meaning = moves.fitted(moves.pack(part), fits, [(bits, bits, False)])
-            return (self.compute(number, instruction, meaning, sources, [self.place(to)]),)
+            return (self.compute(number, instruction, meaning, sources, [self.slot(to)]),)
         return (self._copy(number, instruction, to, self.source(of, bits, kind), isinstance(of, Negated)),)
 
     def _copy(
         self, number: int, instruction: Instruction, to: Operand, source: Source, turned: bool = False
     ) -> Compute:
-        place = self.place(to)
-        bits = source.bits if place is None else place.bits
+        slot = self.slot(to)
+        bits = source.bits if slot is None else slot.bits
         meaning = moves.fitted(moves.negated(moves.same, [turned]), [(source.bits, bits, False)], [(bits, bits, False)])
-        return self.compute(number, instruction, meaning, [source], [place])
+        return self.compute(number, instruction, meaning, [source], [slot])
 
     def _wide(self, number: int, instruction: Instruction, to: Operand, of: Operand) -> tuple[Step, ...]:
         """mov.b128: two halves of 64 bits."""
         outs, ins = self.halves(to), self.halves(of)
         if len(outs) == len(ins) == 2:
             return tuple(
-                self.compute(number, instruction, moves.same, [source], [place])
-                for source, place in zip(ins, outs, strict=True)
+                self.compute(number, instruction, moves.same, [source], [slot])
+                for source, slot in zip(ins, outs, strict=True)
             )
         raise Unsupported("mov.b128 takes a pair of 64-bit registers")
 
-    def halves(self, operand: Operand) -> list[Place]:
+    def halves(self, operand: Operand) -> list[Slot]:
         """The registers of 64 bits of an operand of 128: both of a register, or those of a vector."""
-        if isinstance(operand, Register) and f"{operand.name}.lo" in self.slots.places:
-            return [self.slots.places[f"{operand.name}.{half}"] for half in ("lo", "hi")]
+        if isinstance(operand, Register) and f"{operand.name}.lo" in self.slots.by_name:
+            return [self.slots.by_name[f"{operand.name}.{half}"] for half in ("lo", "hi")]
         if isinstance(operand, Vector):
-            return [place for each in operand.items for place in self.halves(each)]
-        own = self.place(operand)
+            return [slot for each in operand.items for slot in self.halves(each)]
+        own = self.slot(operand)
         return [] if own is None else [own]
 
     def cvta(self, number: int, instruction: Instruction) -> tuple[Step, ...]:
@@ -267,19 +267,19 @@ class Lowering:
         source = self.source(address, 64)
         if space in ("global", "const"):
             return (self._copy(number, instruction, result, source),)
-        window: Source = self.slots.places[WINDOW]
+        window: Source = self.slots.by_name[WINDOW]
         if not space.startswith("shared"):
             local = space == "local" or not self.entry
             window = Constant(LOCAL if local else PARAM, 64)
         meaning = moves.minus if to else moves.plus
-        return (self.compute(number, instruction, meaning, [source, window], [self.place(result)]),)
+        return (self.compute(number, instruction, meaning, [source, window], [self.slot(result)]),)
 
     def isspacep(self, number: int, instruction: Instruction) -> tuple[Step, ...]:
         """isspacep: whether a generic address lies in a space."""
         result, address = instruction.operands
         meaning = moves.INSIDE[instruction.opcode.partition(".")[2]]
-        sources = [self.source(address, 64), self.slots.places[WINDOW], self.slots.places[ORIGIN]]
-        return (self.compute(number, instruction, meaning, sources, [self.place(result)]),)
+        sources = [self.source(address, 64), self.slots.by_name[WINDOW], self.slots.by_name[ORIGIN]]
+        return (self.compute(number, instruction, meaning, sources, [self.slot(result)]),)
 
     # ------------------------------------------------------------------------------------------ ld and st
 
@@ -303,8 +303,8 @@ class Lowering:
             return self._parameters(number, instruction, where.value, bits, kind[0] == "s", registers)
         machine = space not in ("local", "param", "const") and (not self.memory or bool(_STRONG & set(words)))
         signed, guard = kind[0] == "s", self.guard(instruction)
-        varies = space == "shared" and self.layout.clustered and isinstance(where, Place)
-        origin = self.slots.places[ORIGIN] if varies else None
+        varies = space == "shared" and self.layout.clustered and isinstance(where, Slot)
+        origin = self.slots.by_name[ORIGIN] if varies else None
         to = tuple(registers)
         return (Access(number, space, writes, bits, count, signed, where, offset, to, guard, machine, origin),)
 
@@ -312,8 +312,8 @@ class Lowering:
         """The registers that a load or store moves."""
         items = data.items if isinstance(data, Vector) else (data,)
         if bits == 128:
-            return [place for each in items for place in self.halves(each)]
-        return [self.source(each, bits, kind) if writes else self.place(each) for each in items]
+            return [slot for each in items for slot in self.halves(each)]
+        return [self.source(each, bits, kind) if writes else self.slot(each) for each in items]
 
     def _where(self, memory: Memory, space: Space) -> tuple[Source, Space]:
         """The address of an access, and its memory: what a device function gets and returns lies in local memory."""
@@ -337,10 +337,10 @@ class Lowering:
         if at < 0 or at + size * len(registers) > self.layout.parameter_bytes:
             raise Unsupported(f"bytes {at} to {at + size * len(registers)} are outside the kernel's parameters")
         made = []
-        for index, place in enumerate(registers):
-            if isinstance(place, Place):
-                meaning = moves.fitted(moves.same, [(bits, bits, False)], [(bits, place.bits, signed)])
-                made.append(self.compute(number, instruction, meaning, [Uniform(at + index * size, bits)], [place]))
+        for index, slot in enumerate(registers):
+            if isinstance(slot, Slot):
+                meaning = moves.fitted(moves.same, [(bits, bits, False)], [(bits, slot.bits, signed)])
+                made.append(self.compute(number, instruction, meaning, [Uniform(at + index * size, bits)], [slot]))
         return tuple(made)
 
 

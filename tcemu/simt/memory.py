@@ -17,7 +17,7 @@ from tcemu.instructions.facts import Space
 from tcemu.machine.addresses import LOCAL, PARAM
 from tcemu.machine.masks import bits_of, lanes_of
 from tcemu.simt import values
-from tcemu.simt.places import Place
+from tcemu.simt.register_file import Slot
 from tcemu.simt.steps import Access
 
 if TYPE_CHECKING:
@@ -47,10 +47,10 @@ def loaded(frame: Frame, step: Access, data: Array, lanes: int) -> None:
     """Put the bytes (32, size) of a load into its registers, in the lanes of a mask."""
     kind = f"{'i' if step.signed else 'u'}{step.bits // 8}"
     elements = np.ascontiguousarray(data).view(kind)
-    for number, place in enumerate(step.registers):
-        if isinstance(place, Place):
-            wide = elements[:, number].astype(f"{kind[0]}{place.bits // 8}").view(f"u{place.bits // 8}")
-            values.put(frame, place, wide, lanes)
+    for number, slot in enumerate(step.registers):
+        if isinstance(slot, Slot):
+            wide = elements[:, number].astype(f"{kind[0]}{slot.bits // 8}").view(f"u{slot.bits // 8}")
+            values.put(frame, slot, wide, lanes)
 
 
 def carry_out(frame: Frame, step: Access) -> None:
@@ -150,9 +150,9 @@ def operation(step: Access, instruction: Instruction) -> Callable[[Frame], None]
             run.core.execute(instruction, addresses, _values(frame, step))
             return
         loaded = run.core.execute(instruction, addresses).bits
-        for number, place in enumerate(step.registers):
-            if isinstance(place, Place):
-                values.put(frame, place, _fit(loaded[:, number], place, step), mine)
+        for number, slot in enumerate(step.registers):
+            if isinstance(slot, Slot):
+                values.put(frame, slot, _fit(loaded[:, number], slot, step), mine)
 
     return act
 
@@ -163,8 +163,8 @@ def _values(frame: Frame, step: Access) -> Array:
     return np.stack([values.value(frame, each).astype(kind) for each in step.registers if each is not None], axis=1)
 
 
-def _fit(values: Array, place: Place, step: Access) -> Array:
+def _fit(values: Array, slot: Slot, step: Access) -> Array:
     """A loaded element in a register of another width; the machine has extended it to 32 or 64 bits."""
-    if place.bits > 8 * values.itemsize and step.signed:
+    if slot.bits > 8 * values.itemsize and step.signed:
         return values.view(np.int32).astype(np.int64).view(np.uint64)
-    return values.astype(f"u{place.bits // 8}")
+    return values.astype(f"u{slot.bits // 8}")

@@ -15,7 +15,7 @@ from tcemu.native import access
 from tcemu.native.context import DATA, SCRATCH, WORDS
 from tcemu.native.warp import LANES, Value, WarpCode
 from tcemu.simt.errors import FAULT, JOINED, LEFT, OPERATION, SPENT, SPLIT
-from tcemu.simt.places import Constant, Place, Source, Uniform
+from tcemu.simt.register_file import Constant, Slot, Source, Uniform
 from tcemu.simt.steps import Access, Block, Branch, Compute, Guard, Leave
 
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ class Emitted(WarpCode):
         self.blocks = blocks
         self.kinds: set[access.Kind] = set()
         #: the registers that the block has read or written, and those that it has written
-        self._held: dict[Place, Value] = {}
-        self._dirty: dict[Place, None] = {}
+        self._held: dict[Slot, Value] = {}
+        self._dirty: dict[Slot, None] = {}
         for number in range(len(blocks)):
             self._block(number)
         self.text = self._module()
@@ -172,44 +172,44 @@ class Emitted(WarpCode):
 
     # ------------------------------------------------------------------------------------------ registers
 
-    def _place(self, place: Place) -> str:
-        return self.let(f"getelementptr i8, ptr %registers, i64 {place.at}")
+    def _slot(self, slot: Slot) -> str:
+        return self.let(f"getelementptr i8, ptr %registers, i64 {slot.at}")
 
-    def _read(self, place: Place) -> Value:
-        held = self._held.get(place)
+    def _read(self, slot: Slot) -> Value:
+        held = self._held.get(slot)
         if held is None:
-            where = self._place(place)
-            if place.bits == 1:
+            where = self._slot(slot)
+            if slot.bits == 1:
                 word = self.let(f"load i32, ptr {where}")
                 held = self.value(self.let(f"bitcast i32 {word} to {_MASKS}"), 1)
             else:
-                held = self.value(self.let(f"load <32 x i{place.bits}>, ptr {where}, align 32"), place.bits)
-            self._held[place] = held
+                held = self.value(self.let(f"load <32 x i{slot.bits}>, ptr {where}, align 32"), slot.bits)
+            self._held[slot] = held
         return held
 
-    def _write(self, place: Place, value: Value, guard: Value | None) -> None:
+    def _write(self, slot: Slot, value: Value, guard: Value | None) -> None:
         if guard is not None:
-            value = self.select(guard, value, self._read(place))
-        self._held[place] = value
-        self._dirty[place] = None
+            value = self.select(guard, value, self._read(slot))
+        self._held[slot] = value
+        self._dirty[slot] = None
 
     def _flush(self) -> None:
         """Store the registers that the block has written, in the lanes of the group."""
-        for place in self._dirty:
-            value, where = self._held[place], self._place(place)
-            if place.bits == 1:
+        for slot in self._dirty:
+            value, where = self._held[slot], self._slot(slot)
+            if slot.bits == 1:
                 new = self._bits(value)
                 old = self.let(f"and i32 {self.let(f'load i32, ptr {where}')}, %others")
                 self.emit(f"store i32 {self.let(f'or i32 {new}, {old}')}, ptr {where}")
             else:
-                kind = f"<32 x i{place.bits}>"
+                kind = f"<32 x i{slot.bits}>"
                 old = self.let(f"load {kind}, ptr {where}, align 32")
                 both = self.let(f"select {_MASKS} %maskv, {kind} {value.name}, {kind} {old}")
                 self.emit(f"store {kind} {both}, ptr {where}, align 32")
         self._held, self._dirty = {}, {}
 
     def _source(self, source: Source) -> Value:
-        if isinstance(source, Place):
+        if isinstance(source, Slot):
             return self._read(source)
         if isinstance(source, Constant):
             return self.constant(source.value, source.bits)
@@ -222,7 +222,7 @@ class Emitted(WarpCode):
         return self.value(self.let(f"shufflevector {kind} {one}, {kind} poison, <32 x i32> zeroinitializer"), bits)
 
     def _guard(self, guard: Guard) -> Value:
-        predicate = self._read(guard.place)
+        predicate = self._read(guard.slot)
         return ~predicate if guard.negated else predicate
 
     # ------------------------------------------------------------------------------------------ steps
@@ -230,9 +230,9 @@ class Emitted(WarpCode):
     def _compute(self, step: Compute) -> None:
         guard = None if step.guard is None else self._guard(step.guard)
         result = step.meaning(self, *map(self._source, step.sources))
-        for place, value in zip(step.results, result if isinstance(result, tuple) else (result,), strict=True):
-            if place is not None:
-                self._write(place, value, guard)
+        for slot, value in zip(step.results, result if isinstance(result, tuple) else (result,), strict=True):
+            if slot is not None:
+                self._write(slot, value, guard)
 
     def _access(self, step: Access) -> None:
         kind = access.Kind(step.space, step.writes, step.bits, step.count)
@@ -247,12 +247,12 @@ class Emitted(WarpCode):
             addresses = addresses - self._source(step.origin)
         self.emit(f"store <32 x i64> {addresses.name}, ptr %addresses, align 64")
         element = f"<32 x i{step.bits}>"
-        places = [
+        parts = [
             self.let(f"getelementptr i8, ptr %data, i64 {number * LANES * step.bits // 8}")
             for number in range(step.count)
         ]
         if step.writes:
-            for source, where in zip(step.registers, places, strict=True):
+            for source, where in zip(step.registers, parts, strict=True):
                 if source is not None:
                     value = self.unsigned(self._source(source), step.bits)
                     self.emit(f"store {element} {value.name}, ptr {where}, align 32")
@@ -264,11 +264,11 @@ class Emitted(WarpCode):
         self.label(f"g.{name}")
         if step.writes:
             return
-        for place, where in zip(step.registers, places, strict=True):
-            if isinstance(place, Place):
+        for slot, where in zip(step.registers, parts, strict=True):
+            if isinstance(slot, Slot):
                 value = self.value(self.let(f"load {element}, ptr {where}, align 32"), step.bits)
                 wide = self.signed if step.signed else self.unsigned
-                self._write(place, wide(value, place.bits), guard)
+                self._write(slot, wide(value, slot.bits), guard)
 
 
 #: The words of the context that a function uses itself.

@@ -23,7 +23,7 @@ from tcemu.machine.tensor_map_words import BYTES, map_of
 from tcemu.simt import values
 from tcemu.simt.errors import Unsupported
 from tcemu.simt.lowering import Lowering
-from tcemu.simt.places import LANES, Constant, Place, Source
+from tcemu.simt.register_file import LANES, Constant, Slot, Source
 
 if TYPE_CHECKING:
     from tcemu.simt.frames import Frame
@@ -96,7 +96,7 @@ def _second(write: Write) -> Write:
     return lambda frame, result: write(frame, result[1])
 
 
-def _one_for_all(lowering: Lowering, operands: Sequence[Operand], arguments: Sequence[Argument]) -> list[Place]:
+def _one_for_all(lowering: Lowering, operands: Sequence[Operand], arguments: Sequence[Argument]) -> list[Slot]:
     """The registers of operands that the machine takes once for all lanes."""
     sources: list[Source] = []
     for operand, each in zip(operands, arguments, strict=True):
@@ -104,15 +104,15 @@ def _one_for_all(lowering: Lowering, operands: Sequence[Operand], arguments: Seq
         if operand.uniform and isinstance(base, Register | Vector):
             items = base.items if isinstance(base, Vector) else (base,)
             sources += [lowering.source(item, 32) for item in items]
-    return [each for each in sources if isinstance(each, Place)]
+    return [each for each in sources if isinstance(each, Slot)]
 
 
-def _in_turn(act: Callable[[Frame], Any], places: Sequence[Place]) -> Callable[[Frame], Any]:
+def _in_turn(act: Callable[[Frame], Any], slots: Sequence[Slot]) -> Callable[[Frame], Any]:
     """A copy that each thread starts for itself: lanes with other coordinates, map or size than the first have it next.
 
     The machine takes these once for all lanes that execute a copy.
     """
-    if not places:
+    if not slots:
         return act
 
     def acts(frame: Frame) -> None:
@@ -121,8 +121,8 @@ def _in_turn(act: Callable[[Frame], Any], places: Sequence[Place]) -> Callable[[
         while left:
             first = (left & -left).bit_length() - 1
             same = np.ones(LANES, bool)
-            for place in places:
-                lanes = frame.lanes(place)
+            for slot in slots:
+                lanes = frame.lanes(slot)
                 same &= lanes == lanes[first]
             group = left & bits_of(same)
             run.activate(group)
@@ -216,7 +216,7 @@ def _reader(lowering: Lowering, operand: Operand, argument: Argument, accumulate
     tensor = kind == "tensor address" or (operand.described and isinstance(argument, Memory))
     if tensor or kind in ("address", "pointer"):
         base = argument.base if isinstance(argument, Memory) else argument
-        narrow = isinstance(base, Register) and lowering.slots.places[base.name].bits == 32
+        narrow = isinstance(base, Register) and lowering.slots.by_name[base.name].bits == 32
         return _address(lowering, argument, tensor or kind == "pointer", shared=not tensor and (shared or narrow))
     if isinstance(argument, Vector) or (isinstance(argument, Register) and len(lowering.halves(argument)) > 1):
         return _registers(lowering, argument if isinstance(argument, Vector) else Vector((argument,)), accumulates)
@@ -228,9 +228,9 @@ def _reader(lowering: Lowering, operand: Operand, argument: Argument, accumulate
     if isinstance(source, Constant):
         value = argument.value if isinstance(argument, Immediate) else source.value
         return _Always(value - (1 << 64) if value >= 1 << 63 else value)
-    if isinstance(source, Place) and (operand.uniform or operand.described):
+    if isinstance(source, Slot) and (operand.uniform or operand.described):
         return lambda frame: _agreed(frame, frame.lanes(source))
-    if kind in ("registers", "metadata", "scale", "value") and isinstance(source, Place):
+    if kind in ("registers", "metadata", "scale", "value") and isinstance(source, Slot):
         if kind == "registers":
             return _registers(lowering, Vector((argument,)), accumulates)
         if source.bits == 16 or source.bits == 8:
@@ -253,7 +253,7 @@ def _one(frame: Frame, source: Source) -> int:
     """A source in the first active lane."""
     if isinstance(source, Constant):
         return source.value
-    return frame.one(source) if isinstance(source, Place) else int(values.uniform(frame, source))
+    return frame.one(source) if isinstance(source, Slot) else int(values.uniform(frame, source))
 
 
 def _numbers(lowering: Lowering, argument: Argument, kind: Any) -> Callable[[Frame], list[int]]:
@@ -267,7 +267,7 @@ def _predicate(source: Source, negated: bool, one: bool) -> Read:
     if isinstance(source, Constant):
         return _Always(bool(source.value) != negated)
     flip = FULL * negated
-    if isinstance(source, Place) and source.bits > 1:  # an integer where PTX takes a predicate or 0 and 1
+    if isinstance(source, Slot) and source.bits > 1:  # an integer where PTX takes a predicate or 0 and 1
         return lambda frame: bool(frame.one(source))
     if one:
         return lambda frame: bool(frame.one(source)) != negated  # type: ignore[arg-type]
@@ -286,15 +286,15 @@ def _address(lowering: Lowering, argument: Argument, one: bool, shared: bool) ->
     source = lowering.source(base, 64)
     if isinstance(source, Constant):
         return _Always(source.value + offset)
-    if not isinstance(source, Place):
+    if not isinstance(source, Slot):
         raise Unsupported(f"{argument} is no address")
-    place: Place = source
-    wrapped = np.dtype(f"u{place.bits // 8}").type(offset & (1 << place.bits) - 1)
+    slot: Slot = source
+    wrapped = np.dtype(f"u{slot.bits // 8}").type(offset & (1 << slot.bits) - 1)
 
     def read(frame: Frame) -> Any:
         # not the register itself, which changes before an asynchronous copy has read what the address points to
-        lanes = frame.lanes(place) + wrapped
-        addresses = lanes.view(_I64) if place.bits == 64 else lanes.astype(_I64)
+        lanes = frame.lanes(slot) + wrapped
+        addresses = lanes.view(_I64) if slot.bits == 64 else lanes.astype(_I64)
         origin = frame.run.origin if shared else 0
         if origin:
             addresses = np.where((addresses >= origin) & (addresses < origin + BLOCK), addresses - origin, addresses)
@@ -334,14 +334,14 @@ def _tensor_map(lowering: Lowering, argument: Argument) -> Read:
 
 def _registers(lowering: Lowering, vector: Vector, accumulates: bool) -> Read:
     """Registers (32, n): a view of the file where they are neighbours; those that are written later as such."""
-    sources = [place for each in vector.items for place in _places(lowering, each)]
-    places = [each for each in sources if isinstance(each, Place)]
+    sources = [slot for each in vector.items for slot in _slots(lowering, each)]
+    slots = [each for each in sources if isinstance(each, Slot)]
     widths = {each.bits for each in sources}
-    if len(places) == len(sources) and len(widths) == 1 and widths <= {32, 64}:
+    if len(slots) == len(sources) and len(widths) == 1 and widths <= {32, 64}:
         (bits,) = widths
-        rows: Any = _rows(places)
+        rows: Any = _rows(slots)
         if accumulates and bits == 32:
-            numbers = [each.row for each in places]
+            numbers = [each.row for each in slots]
             return lambda frame: frame.bank.view(numbers)
         if isinstance(rows, slice):
             return lambda frame: frame.rows[bits][rows].T
@@ -350,14 +350,14 @@ def _registers(lowering: Lowering, vector: Vector, accumulates: bool) -> Read:
     return lambda frame: np.stack([values.value(frame, each).astype(kind) for each in sources], axis=1)
 
 
-def _places(lowering: Lowering, argument: Argument) -> Sequence[Source]:
+def _slots(lowering: Lowering, argument: Argument) -> Sequence[Source]:
     """The registers of one item of a vector: two of a register of 128 bits."""
     return lowering.halves(argument) if isinstance(argument, Register) else [lowering.source(argument, 32)]
 
 
-def _rows(places: Sequence[Place]) -> Any:
+def _rows(slots: Sequence[Slot]) -> Any:
     """The rows of registers: a slice if they are neighbours."""
-    rows = [each.row for each in places]
+    rows = [each.row for each in slots]
     whole = range(rows[0], rows[0] + len(rows))
     return slice(whole.start, whole.stop) if rows == list(whole) else np.array(rows, np.intp)
 
@@ -368,16 +368,16 @@ def _rows(places: Sequence[Place]) -> Any:
 def _writer(lowering: Lowering, operand: Operand, argument: Argument) -> Write | None:
     """A function of a frame and a result: write a destination's registers in the active lanes; None for a sink."""
     items = argument.items if isinstance(argument, Vector) else (argument,)
-    places: list[Place | None] = []
+    slots: list[Slot | None] = []
     for each in items:
-        places += lowering.halves(each) or [None]
-    named = [each for each in places if each is not None]
+        slots += lowering.halves(each) or [None]
+    named = [each for each in slots if each is not None]
     if not named:
         return None
     if named[0].bits == 1:
-        place = named[0]
-        return lambda frame, result: frame.put(place, _mask(result))
-    rows = _rows(named) if len(named) == len(places) and {each.bits for each in named} == {32} else None
+        slot = named[0]
+        return lambda frame, result: frame.put(slot, _mask(result))
+    rows = _rows(named) if len(named) == len(slots) and {each.bits for each in named} == {32} else None
 
     def write(frame: Frame, result: Any) -> None:
         values = result.bits if type(result) is Registers else np.asarray(result)
@@ -386,9 +386,9 @@ def _writer(lowering: Lowering, operand: Operand, argument: Argument) -> Write |
         if rows is not None and frame.run.active is None and values.ndim == 2:
             frame.rows[32][rows] = values.T
             return
-        for number, place in enumerate(places):
-            if place is not None:
-                frame.put(place, values if values.ndim == 0 else values if values.ndim == 1 else values[:, number])
+        for number, slot in enumerate(slots):
+            if slot is not None:
+                frame.put(slot, values if values.ndim == 0 else values if values.ndim == 1 else values[:, number])
 
     return write
 

@@ -78,7 +78,7 @@ class Program:
         self.block_of = _blocks_of_instructions(self.blocks, len(function.body))
         #: the loads and stores of segments, by the number of the instruction
         self.accesses = {step.number: step for block in self.blocks for step in block.steps if isinstance(step, Access)}
-        self._window, self._origin = (self.slots.places[name] for name in (WINDOW, ORIGIN))
+        self._window, self._origin = (self.slots.by_name[name] for name in (WINDOW, ORIGIN))
 
     @cached_property
     def counted(self) -> list[list[str]]:
@@ -200,10 +200,10 @@ class Program:
             return lambda frame: fixed & frame.run.core.present
         if not isinstance(mask, Register):
             raise Unsupported(f"{mask} is no membermask")
-        place = self.slots.places[mask.name]
+        slot = self.slots.by_name[mask.name]
 
         def named(frame: Frame) -> int:
-            values = frame.lanes(place)
+            values = frame.lanes(slot)
             active = values if frame.run.active is None else values[frame.run.active]
             return int(np.bitwise_or.reduce(active)) & frame.run.core.present
 
@@ -214,20 +214,20 @@ class Program:
     def fill(self, frame: Frame) -> None:
         """Fill in what the registers of a frame hold from its start: special registers and addresses."""
         run, lowering = frame.run, self.lowering
-        for name, place in lowering.specials.items():
+        for name, slot in lowering.specials.items():
             value = run.special(name)
-            if place.bits == 1:
-                frame.masks[place.row] = 0xFFFFFFFF * bool(value)
+            if slot.bits == 1:
+                frame.masks[slot.row] = 0xFFFFFFFF * bool(value)
             else:
-                frame.lanes(place)[:] = value
-        for symbol, place in lowering.addresses.items():
+                frame.lanes(slot)[:] = value
+        for symbol, slot in lowering.addresses.items():
             local = lowering.local.get(symbol.name)
             shared = self.layout.shared.get(symbol.name)
             if local is not None:
                 start = frame.base + local
             else:
                 start = run.pointers[symbol.name] if shared is None else run.origin + shared
-            frame.lanes(place)[:] = start + symbol.offset
+            frame.lanes(slot)[:] = start + symbol.offset
         frame.lanes(self._window)[:] = SHARED + run.core.block.rank * BLOCK - run.origin
         frame.lanes(self._origin)[:] = run.origin
 

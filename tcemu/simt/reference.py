@@ -61,7 +61,7 @@ def guarded(frame: Frame, guard: Guard | None, mask: int) -> int:
     """Of the lanes of a mask, those that a guard lets through."""
     if guard is None:
         return mask
-    held = frame.mask(guard.place)
+    held = frame.mask(guard.slot)
     return (~held if guard.negated else held) & mask
 
 
@@ -71,9 +71,9 @@ def compute(frame: Frame, step: Compute, mask: int) -> None:
     if not active:
         return
     outcome = step.meaning(ARRAYS, *(value(frame, each) for each in step.sources))
-    for place, result in zip(step.results, outcome if isinstance(outcome, tuple) else (outcome,), strict=True):
-        if place is not None:
-            put(frame, place, result, active)
+    for slot, result in zip(step.results, outcome if isinstance(outcome, tuple) else (outcome,), strict=True):
+        if slot is not None:
+            put(frame, slot, result, active)
 
 
 def _access(frame: Frame, step: Access, mask: int) -> None:

@@ -32,7 +32,7 @@ from tcemu.simt.special import SPECIAL
 
 if TYPE_CHECKING:
     from tcemu.machine.warp import Warp
-    from tcemu.simt.events import Moves, Operation
+    from tcemu.simt.events import Jumps, Operation
     from tcemu.simt.together import Together
 
 Array = npt.NDArray[Any]
@@ -266,7 +266,7 @@ class Run:
             context.flush()
         active = mask
         if guard is not None:
-            held = frame.mask(guard.place)
+            held = frame.mask(guard.slot)
             active = (~held if guard.negated else held) & mask
             if not active:
                 return True
@@ -284,7 +284,7 @@ class Run:
         if operation.write is not None:
             operation.write(frame, result)
         elif result is not None:
-            return self._moved(frame, block + 1, mask & ~active, result)
+            return self._jumped(frame, block + 1, mask & ~active, result)
         core.bits = mask
         return True
 
@@ -301,15 +301,15 @@ class Run:
         if operation.write is not None:
             operation.write(frame, result)
         elif result is not None:
-            return self._moved(frame, block + 1, mask & ~active, result)
+            return self._jumped(frame, block + 1, mask & ~active, result)
         core.bits = mask
         if core.split and (operation.polls or core.sought is not None):
             self.tired[frame, block + 1] = core.sought
         return True
 
-    def _moved(self, frame: Frame, behind: int, others: int, moves: Moves) -> bool:
+    def _jumped(self, frame: Frame, behind: int, others: int, jumps: Jumps) -> bool:
         """Lanes have gone elsewhere by an operation: the others go on behind it."""
-        for each in moves:
+        for each in jumps:
             self._add(*each)
         if others:
             self._add(frame, behind, others)

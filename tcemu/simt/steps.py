@@ -1,6 +1,6 @@
 """What a segment of straight code consists of: steps, which both executors know, native code and the reference.
 
-A step is an instruction whose operands are places. `number` is the instruction's place in the function's body.
+A step is an instruction whose operands are slots of registers. `number` is its index in the function's body.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from tcemu.simt.places import Place, Source
+from tcemu.simt.register_file import Slot, Source
 
 if TYPE_CHECKING:
     from tcemu.simt.events import Operation
@@ -24,7 +24,7 @@ Space = Literal["generic", "shared", "global", "const", "local", "param"]
 class Guard(NamedTuple):
     """``@%p`` or, if `negated`, ``@!%p``."""
 
-    place: Place
+    slot: Slot
     negated: bool
 
 
@@ -35,7 +35,7 @@ class Compute:
     number: int
     meaning: Meaning
     sources: tuple[Source, ...]
-    results: tuple[Place | None, ...]
+    results: tuple[Slot | None, ...]
     guard: Guard | None
 
 

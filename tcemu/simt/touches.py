@@ -19,8 +19,8 @@ from tcemu.assembly import Memory, Operand, Register, Vector
 from tcemu.instructions import Instruction
 from tcemu.machine.meeting import WARPGROUP
 from tcemu.simt import operations
-from tcemu.simt.places import Place
 from tcemu.simt.reference import guarded
+from tcemu.simt.register_file import Slot
 from tcemu.simt.steps import Compute, Guard, Step
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Touches:
                 touches = self._both(step.number, *registers_of(step))
                 if step.guard is None:
                     yield from touches
-                elif not any(_writes(later, step.guard.place) for later in block.steps[at:]):
+                elif not any(_writes(later, step.guard.slot) for later in block.steps[at:]):
                     yield from (self._guarded(each, step.guard, place) for each in touches)
             return
         program, number = self._program, block.first
@@ -108,18 +108,18 @@ class Touches:
             yield from self._both(number, *registers_of(step))
         if steps is None and instruction is not None and not _is_wgmma(instruction):
             _, _, written, read = operations.matched(instruction, text.operands)
-            yield from self._both(number, places_of(program, read), places_of(program, written))
+            yield from self._both(number, slots_of(program, read), slots_of(program, written))
 
     def _guarded(self, touch: Touch, guard: Guard, own: int) -> Touch:
         """A touch of a guarded step of block `own`."""
         others = ((at, block) for at, block in enumerate(self._program.blocks) if at != own)
-        writers = tuple(at for at, block in others if any(_writes(step, guard.place) for step in block.steps))
+        writers = tuple(at for at, block in others if any(_writes(step, guard.slot) for step in block.steps))
         return touch._replace(guard=guard, writers=writers)
 
     def _both(self, number: int, read: Iterable[Any], written: Iterable[Any]) -> Iterator[Touch]:
         """What an instruction reads and writes of the registers of wgmmas."""
-        for places, writes in ((read, False), (written, True)):
-            rows = dict.fromkeys(each.row for each in places if isinstance(each, Place) and each.bits == _BITS)
+        for slots, writes in ((read, False), (written, True)):
+            rows = dict.fromkeys(each.row for each in slots if isinstance(each, Slot) and each.bits == _BITS)
             touched = tuple(row for row in rows if row in self._rows[writes])
             if touched:
                 yield Touch(number, touched, writes)
@@ -147,16 +147,16 @@ def _named(program: Program, *, results: bool) -> Iterator[int]:
             outs, ins, *arguments = operations.matched(instruction, text.operands)
             pairs = zip([*outs, *ins], [*arguments[0], *arguments[1]], strict=True)
             taken = [each for record, each in pairs if record.direction == "in out" or not results]
-            yield from (place.row for place in places_of(program, taken) if place.bits == _BITS)
+            yield from (slot.row for slot in slots_of(program, taken) if slot.bits == _BITS)
 
 
 def _is_wgmma(instruction: Instruction) -> bool:
     return instruction.family == "wgmma"
 
 
-def _writes(step: Step, place: Place) -> bool:
+def _writes(step: Step, slot: Slot) -> bool:
     """Whether a step writes a register."""
-    return place in registers_of(step)[1]
+    return slot in registers_of(step)[1]
 
 
 def registers_of(step: Step) -> tuple[Sequence[Any], Sequence[Any]]:
@@ -166,12 +166,12 @@ def registers_of(step: Step) -> tuple[Sequence[Any], Sequence[Any]]:
     return ((step.address, *step.registers), ()) if step.writes else ((step.address,), step.registers)
 
 
-def places_of(program: Program, operands: Iterable[Operand]) -> Iterator[Place]:
+def slots_of(program: Program, operands: Iterable[Operand]) -> Iterator[Slot]:
     """The registers that operands name."""
     for each in operands:
         if isinstance(each, Vector):
-            yield from places_of(program, each.items)
+            yield from slots_of(program, each.items)
         elif isinstance(each, Memory):
-            yield from places_of(program, (each.base,))
+            yield from slots_of(program, (each.base,))
         elif isinstance(each, Register):
             yield from program.lowering.halves(each)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.machine.masks import FULL, bits_of, lanes_of
-from tcemu.simt.places import LANES, Constant, Place, Source, Uniform
+from tcemu.simt.register_file import LANES, Constant, Slot, Source, Uniform
 
 if TYPE_CHECKING:
     from tcemu.simt.frames import Frame
@@ -18,7 +18,7 @@ Array = npt.NDArray[Any]
 
 def value(frame: Frame, source: Source) -> Array:
     """A source as an array (32,), of bool for a predicate: a copy, because its register may be written meanwhile."""
-    if isinstance(source, Place):
+    if isinstance(source, Slot):
         if source.bits == 1:
             return lanes_of(frame.mask(source)).copy()
         return frame.lanes(source).copy()
@@ -34,12 +34,12 @@ def uniform(frame: Frame, source: Uniform) -> Any:
     return frame.run.parameters[source.at : source.at + size].view(f"u{size}")[0]
 
 
-def put(frame: Frame, place: Place, result: Array, active: int) -> None:
+def put(frame: Frame, slot: Slot, result: Array, active: int) -> None:
     """Write a register in the lanes of a mask."""
-    if place.bits == 1:
-        held, bits = frame.mask(place), bits_of(np.broadcast_to(result, LANES))
-        frame.masks[place.row] = held & ~active | bits & active
+    if slot.bits == 1:
+        held, bits = frame.mask(slot), bits_of(np.broadcast_to(result, LANES))
+        frame.masks[slot.row] = held & ~active | bits & active
     elif active == FULL:
-        frame.lanes(place)[:] = result
+        frame.lanes(slot)[:] = result
     else:
-        np.copyto(frame.lanes(place), result, where=lanes_of(active))
+        np.copyto(frame.lanes(slot), result, where=lanes_of(active))

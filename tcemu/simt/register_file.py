@@ -19,7 +19,7 @@ LANES = 32
 ALIGN = 256
 
 
-class Place(NamedTuple):
+class Slot(NamedTuple):
     """A register: the byte of the file where it starts, and its bits; 1 for a predicate."""
 
     at: int
@@ -51,16 +51,16 @@ class Uniform(NamedTuple):
 
 
 #: What an instruction reads.
-Source: TypeAlias = Place | Constant | Uniform
+Source: TypeAlias = Slot | Constant | Uniform
 #: The widths that registers have, the widest first: so each starts at a multiple of its size.
 _WIDTHS = (64, 32, 16, 8, 1)
 
 
 @dataclass
 class Slots:
-    """The places of a function's registers by name; one of 128 bits is the two names NAME.lo and NAME.hi."""
+    """The slots of a function's registers by name; one of 128 bits is the two names NAME.lo and NAME.hi."""
 
-    places: dict[str, Place] = field(default_factory=dict)
+    by_name: dict[str, Slot] = field(default_factory=dict)
     size: int = 0
 
     @classmethod
@@ -76,7 +76,7 @@ class Slots:
         made = cls()
         for bits, names in by_width.items():
             for name in names:
-                made.places[name] = Place(made.size, bits)
+                made.by_name[name] = Slot(made.size, bits)
                 made.size += 4 * bits
             made.size += -made.size % ALIGN
         return made
