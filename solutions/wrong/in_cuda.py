@@ -60,6 +60,11 @@ WRONG = {
             ("128 - 2 * differ", "differ", "signs that differ"),
             ("128 - 2 * differ", "128 - differ", "signs that agree"),
             ("i < 4", "i < 3", "dots at"),
+            ("^ b[", "| b[", "You used | where ^ belongs"),
+            ("128 - 2 * differ", "2 * differ - 128", "has the wrong sign"),
+            ("128 - 2 * differ", "64 - differ", "half of it"),
+            ("differ +=", "differ =", "only the last word"),
+            ("int differ = 0;", "int differ;", "dots at"),
         ),
         (
             "08",
@@ -67,6 +72,7 @@ WRONG = {
             ("2 * kept++", "2 * (1 - kept++)", "two indices of each chunk are swapped"),
             ("4 * chunk + 2 * kept++", "2 * chunk + 2 * kept++", "metadata at"),
             ("chunk < 8", "chunk < 7", "metadata at"),
+            ("!= 0) word", "> 0) word", "metadata at"),
         ),
         (
             "09",
@@ -106,6 +112,12 @@ WRONG = {
             "mma_in_ptx",
             ('"r"(A[1]), "r"(A[2])', '"r"(A[2]), "r"(A[1])', "a1 and a2 are swapped"),
             ("word(b + 16 * g + 2 * t + 8)", "0u", "columns 0 to 7"),
+            (
+                "word(b + 16 * g + 2 * t), word(b + 16 * g + 2 * t + 8)",
+                "word(b + 16 * g + 2 * t + 8), word(b + 16 * g + 2 * t)",
+                "b0 and b1 are swapped",
+            ),
+            ("D[4] = {0, 0, 0, 0}", "D[4]", "never sets"),
             ('"+f"(D[0]), "+f"(D[1])', '"+f"(D[1]), "+f"(D[0])', "row // 8 = 0"),
         ),
         (
@@ -117,6 +129,8 @@ WRONG = {
             ('    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");\n', "", "wgmma.fence"),
             ("setp.ne.s32 add, %6, 0", "setp.ne.s32 add, %6, %6", "Only the last 16"),
             ("step < 4", "step < 1", "Only the first 16"),
+            ("(i % 8 ^ row % 8)", "i % 8", "without the swizzle"),
+            ("setp.ne.s32 add, %6, 0", "setp.eq.s32 add, 0, 0", "never sets"),
         ),
         (
             "13",
@@ -155,6 +169,8 @@ WRONG = {
             ('    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");\n', "", "fence.proxy.async"),
             ("    wait(in_shared(&bar), 0);\n", "", "tcgen05.commit"),
             ("warp == 0 ? r[0] : warp == 1 ? r[1] : warp == 2 ? r[2] : r[3]", "r[0]", "rows 0 to 31"),
+            ("columns + (32 * warp << 16)", "columns", "lanes of Tensor Memory"),
+            ("in_shared(tile) >> 4 |", "in_shared(tile) |", "outside"),
         ),
         (
             "17",
@@ -164,6 +180,7 @@ WRONG = {
             ('    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");\n', "", "fence.proxy.async"),
             ("    wait(in_shared(&bar), 0);\n", "", "tcgen05.commit"),
             ("unit ^ row % 8", "unit", "swizzle"),
+            ("columns + (32 * warp << 16) + at", "columns + at", "lanes of Tensor Memory"),
         ),
     ]
 }

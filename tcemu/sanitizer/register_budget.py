@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from tcemu.errors import counted
 from tcemu.machine.events import BlockEnded, By, RegistersMoved, Stuck, Waiting
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.report import Earlier
@@ -67,6 +68,7 @@ class RegisterBudget:
         by = waiting[0].by
         released = sum(action == "dec" for moves in self._executed for action, _, _ in moves)
         message = (
-            f"{len(waiting)} warps wait for {waiting[0].what}; {released} warps have released registers, but not enough"
+            f"{counted(len(waiting), 'warp')} {'waits' if len(waiting) == 1 else 'wait'} for {waiting[0].what}; "
+            f"{released} warps have released registers, but not enough"
         )
         self._block.report("deadlock", by, message, what="registers", remedy=_SUM)

@@ -88,6 +88,14 @@ def _wrong_signs(given: Given) -> Iterator[tuple[str, Array]]:
     yield "You used & where ^ belongs: & finds the places where both are +1, ^ those where the signs differ.", both
     yield "That is the number of signs that differ.", (k - _signs(given)) // 2
     yield "That is the number of signs that agree.", (k + _signs(given)) // 2
+    yield "Every product has the wrong sign: signs that agree give +1, signs that differ −1.", -_signs(given)
+    yield (
+        "That is half of it: each bit that differs takes away the +1 of its product and adds a −1.",
+        _signs(given) // 2,
+    )
+    either = np.bitwise_count(given.a | given.b).sum(axis=1).astype(np.int32)
+    yield "You used | where ^ belongs: ^ finds the places where the signs differ.", k - 2 * either
+    yield "Of each row, only the last word counts.", k - 2 * np.bitwise_count(given.a ^ given.b)[:, -1].astype(np.int32)
 
 
 def _metadata(given: Given) -> Array:
@@ -104,7 +112,7 @@ def _swapped_indices(given: Given) -> Iterator[tuple[str, Array]]:
 
 
 def _pruned(rng: np.random.Generator) -> Mapping[str, Any]:
-    row = sparse.prune(rng.integers(1, 50, 32).astype(np.float16), "2:4")
+    row = sparse.prune((rng.integers(1, 50, 32) * rng.choice((-1, 1), 32)).astype(np.float16), "2:4")
     return {"row": row}
 
 
@@ -164,6 +172,8 @@ def _wrong_products(given: Given) -> Iterator[tuple[str, Array]]:
     a, b = given.a.astype(np.float32), given.b.astype(np.float32)
     yield "Only columns 0 to 7 of A are in D: registers a2 and a3, or b1, are zero.", a[:, :8] @ b[:, :8].T
     swapped = np.block([[a[:8, :8], a[8:, :8]], [a[:8, 8:], a[8:, 8:]]])
+    crossed = a[:, :8] @ b[:, 8:].T + a[:, 8:] @ b[:, :8].T
+    yield "b0 and b1 are swapped, or the left half of A with the right one: b1 is 8 rows further down.", crossed
     yield "a1 and a2 are swapped: a1 is eight rows further down, a2 eight columns to the right.", swapped @ b.T
 
 
@@ -175,6 +185,12 @@ def _parts(given: Given) -> Iterator[tuple[str, Array]]:
     a, b = given.a.astype(np.float32), given.b.astype(np.float32)
     yield "Only the last 16 columns along K are in D: scale_d is 0 for every instruction.", a[:, 48:] @ b[:, 48:].T
     yield "Only the first 16 columns along K are in D.", a[:, :16] @ b[:, :16].T
+    plain = [each.reshape(len(each), 8, 8) for each in (a, b)]
+    read = [each[np.arange(len(each))[:, None], np.arange(8) ^ np.arange(len(each))[:, None] % 8] for each in plain]
+    yield (
+        "The tiles are stored without the swizzle that the descriptors name: unit u of row r belongs at u ^ r % 8.",
+        read[0].reshape(a.shape) @ read[1].reshape(b.shape).T,
+    )
 
 
 def _maxima(given: Given) -> Array:

@@ -29,6 +29,9 @@ _MBARRIER = (
 )
 #: What an empty kernel in CUDA C++ executes.
 _ENDS = {"ret", "exit"}
+_UNSET = (
+    "The output depends on registers that the kernel never sets: a variable, or an accumulator, has no first value."
+)
 #: How to find the lines that cost most.
 _LINES = (
     " Which lines take them? counters = tcemu.timing.Counters(), then tcemu.launch(..., observers=[counters]), then "
@@ -93,7 +96,7 @@ class Kernel:
     schedules: tuple[tuple[int, Any], ...] = ((0, "late"), (0, "early"), (1, "random"))
     how: str = "every bit of the output, and the sanitizer's reports"
     warps: Mapping[str, int] = field(default_factory=dict)
-    heeded: tuple[str, ...] = ("mbarrier-init-fence",)
+    heeded: tuple[str, ...] = ("mbarrier-init-fence", "tcgen05-fence", "tcgen05-lanes")
     #: Whether a kernel that is partly right earns something; a repair is right or it is not.
     partial: bool = True
     #: The languages in which the kernel may be written: "Python", "CUDA C++".
@@ -115,7 +118,9 @@ class Kernel:
             self._launch(run, kernel, self._args(given), number == 0, seed=seed, policy=policy)
             if run.reports:
                 break
+        first = dict(zip(("seed", "policy"), self.schedules[0], strict=True))
         return {
+            "unset": np.array(is_cuda(kernel) and self._reads_unset(run, kernel, given, first)),
             "out": np.stack(run.outputs), "reports": _texts(text for _, text in run.reports),
             "rules": _texts(rule for rule, _ in run.reports), "scored": _texts(run.scores),
             "scores": np.array(list(run.scores.values()), np.int64),
@@ -123,6 +128,13 @@ class Kernel:
             "idle": _texts(self._idle(run)),
             "refused": _texts(word for word in self.forbidden if _used(word, run.opcodes)),
         }  # fmt: skip
+
+    def _reads_unset(self, run: _Run, kernel: Any, given: Given, schedule: Mapping[str, Any]) -> bool:
+        """Whether the output of a kernel in CUDA C++ depends on registers that nothing has set."""
+        again = _Run()
+        if not run.reports:
+            self._launch(again, kernel, self._args(given), False, unset=0, **schedule)
+        return not all((bits(one) == bits(two)).all() for one, two in zip(again.outputs, run.outputs, strict=False))
 
     def _idle(self, run: _Run) -> Iterator[str]:
         """Which opcodes too few warps issue."""
@@ -149,7 +161,9 @@ class Kernel:
         made = self.args(given).items()
         return {name: np.copy(value) if isinstance(value, np.ndarray) else value for name, value in made}
 
-    def _launch(self, run: _Run, kernel: Any, args: dict[str, Any], scored: bool, **schedule: Any) -> None:
+    def _launch(
+        self, run: _Run, kernel: Any, args: dict[str, Any], scored: bool, unset: int = GARBAGE, **schedule: Any
+    ) -> None:
         watching = list(self.observers()) if scored else []
         meters = {name: METERS[name]() for name in self.counts} if scored else {}
         observers = [*watching, *meters.values(), *([run] if self.warps else [])]
@@ -158,7 +172,7 @@ class Kernel:
             if is_cuda(kernel):
                 asked.pop("target", "")
                 grid, block = asked.pop("grid", 1), asked.pop("block", 32)
-                with unset_registers(GARBAGE):
+                with unset_registers(unset):
                     result = kernel(grid, block, *args.values(), operations=OPERATIONS, **asked)
             else:
                 result = launch(watched(kernel) if scored else kernel, args=tuple(args.values()), **asked)
@@ -192,6 +206,8 @@ class Kernel:
     def _finding(self, evidence: Evidence, given: Given) -> Finding:
         if evidence["reports"].size:
             return self._reported(evidence, self._output(evidence["out"][0], given).right)
+        if evidence["unset"]:
+            return Finding(False, _UNSET)
         for got, (seed, policy) in zip(evidence["out"], self.schedules, strict=True):
             finding = self._output(got, given)
             if not finding.right:
