@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +62,9 @@ def run(file: Path, launches: tuple[str, ...], seed: int, no_sanitizer: bool, sa
     if save is not None:
         _save(made, save)
     status = made.status if isinstance(made, Program) else 0
+    if status < 0:
+        click.echo(f"tcemu: {signal.Signals(-status).name} ended the program", err=True)
+        status = 128 - status  # as a shell says it
     click.get_current_context().exit(int(failed) or status)
 
 

@@ -18,6 +18,7 @@ from tcemu.machine.mapped import Mapped
 from tcemu.ptx.signature import Parameter, described
 from tcemu.ptx.struct import Struct
 from tcemu.ptx.types import Scalar, element, pointee, scalar, vector
+from tcemu.simt.arguments import Behind
 
 Array = npt.NDArray[Any]
 _POINTER = 8
@@ -72,6 +73,11 @@ class _Argument:
         value = self.value
         if value is None or (is_whole(value) and value == 0):
             return 0
+        if isinstance(value, Struct):
+            return Behind(value, value.size)
+        if isinstance(value, list | tuple) and any(isinstance(each, np.ndarray | Struct) for each in value):
+            elements = Struct("elements", {"elements": [self._element(to, each) for each in value]})
+            return Behind(elements, elements.size)
         if not isinstance(value, np.ndarray):
             kind = "reference" if self.parameter.type.endswith("&") else "pointer"
             raise self._misfit(f"is a {kind}: pass {_an_array_for(value)} or None", f"got {briefly(value)}")
@@ -90,6 +96,14 @@ class _Argument:
             got = f"got {value.size} numbers, not a multiple of {several[1]}"
             raise self._misfit(f"points to elements of {to}", got)
         return self._buffer()
+
+    def _element(self, to: str, value: Any) -> Any:
+        """An element of a list that a pointer points to: of float**, an array; of Params*, a struct."""
+        if isinstance(value, Struct) == bool(pointee(to)):
+            raise self._misfit(f"points to elements of {to}", f"got a list with {briefly(value)}")
+        one = _Argument("", Parameter(self.parameter.index, to, self.parameter.name, _POINTER, "u64"), value)
+        one.name = self.name
+        return value if isinstance(value, Struct) else one.checked() if value is not None else None
 
     def _buffer(self) -> Array:
         value: Array = self.value

@@ -33,10 +33,11 @@ class Kernel:
         scale(grid, block, x, 2.0, n, shared=1024)    # the same
 
     `grid` and `block` are numbers or tuples of up to three. Numpy arrays are pointers: the kernel works on them in
-    place. Numbers are converted to the parameter's type. A struct by value is a tcemu.cuda.struct, a CUtensorMap a
-    tcemu.tensor_map, a null pointer None. All options of tcemu.launch are accepted: cluster=, sanitizer=, seed=,
-    policy=, observers=. Returns the launch's result. Raises OperandError for an argument that does not fit its
-    parameter, before anything runs, and what tcemu.launch raises.
+    place. Numbers are converted to the parameter's type. A struct, by value or behind a pointer, is a
+    tcemu.cuda.struct, an array of pointers a list of arrays, a CUtensorMap a tcemu.tensor_map, a null pointer None.
+    All options of tcemu.launch are accepted: cluster=, sanitizer=, seed=, policy=, observers=. Returns the launch's
+    result. Raises OperandError for an argument that does not fit its parameter, before anything runs, and what
+    tcemu.launch raises.
 
     >>> text = '''
     ... .version 8.0

@@ -39,13 +39,20 @@ class Packed(Protocol):
         """Its bytes; it takes a pointer for each of its arrays."""
 
 
+class Behind(NamedTuple):
+    """An argument that is a pointer to something which makes its own bytes, of this size: a struct, a tensor map."""
+
+    packed: Packed
+    size: int
+
+
 class Bound(NamedTuple):
     """The arrays that a launch passes, by what they are for, and how the parameters are packed from their pointers."""
 
     #: (what it is called, the array)
     buffers: list[tuple[str, Array]]
-    #: the arrays that hold a tensor map, by the number of the argument
-    maps: dict[int, Array]
+    #: the arrays that hold what is behind a pointer, by the number of the argument
+    behind: dict[int, Array]
 
 
 def bind(kernel: Function, arguments: Sequence[Any], names: Sequence[str]) -> Bound:
@@ -55,20 +62,30 @@ def bind(kernel: Function, arguments: Sequence[Any], names: Sequence[str]) -> Bo
         listed = ", ".join(names)
         raise LaunchError(f"{kernel.short} takes {counted(len(wanted), 'argument')} ({listed}); got {len(arguments)}")
     buffers: list[tuple[str, Array]] = []
-    maps: dict[int, Array] = {}
-    for number, (argument, parameter, name) in enumerate(zip(arguments, wanted, names, strict=True)):
+    behind: dict[int, Array] = {}
+    for number, (argument, parameter, name) in enumerate(
+        zip(behind_pointers(kernel, arguments), wanted, names, strict=True)
+    ):
         if isinstance(argument, np.ndarray):
             _pointer(kernel, parameter, name)
             buffers.append((name, argument))
-        elif isinstance(argument, Mapped):
-            buffers.append((name, argument.array))
-            if parameter.size == 8:
-                maps[number] = np.zeros(Mapped.size, np.uint8)
+        elif isinstance(argument, Behind):
+            _pointer(kernel, parameter, name)
+            buffers += [(name, each) for each in argument.packed.buffers]
+            behind[number] = np.zeros(argument.size, np.uint8)
         elif isinstance(argument, Packed):
             buffers += [(name, each) for each in argument.buffers]
         else:
             number_bytes(kernel, parameter, name, argument)
-    return Bound([*buffers, *((f"the tensor map {names[number]}", each) for number, each in maps.items())], maps)
+    return Bound([*buffers, *((f"what {names[number]} points to", each) for number, each in behind.items())], behind)
+
+
+def behind_pointers(kernel: Function, arguments: Sequence[Any]) -> list[Any]:
+    """The arguments; a tensor map for a pointer is behind it."""
+    return [
+        Behind(each, Mapped.size) if isinstance(each, Mapped) and parameter.size == 8 else each
+        for each, parameter in zip(arguments, kernel.parameters, strict=True)
+    ]
 
 
 def pack(
@@ -80,16 +97,16 @@ def pack(
     size: int,
 ) -> bytes:
     """The bytes of the parameters; `pointers` are those of the arrays of `bind`, and `at` says where parameters lie."""
-    pairs = zip(arguments, kernel.parameters, strict=True)
-    maps = sum(isinstance(argument, Mapped) and parameter.size == 8 for argument, parameter in pairs)
-    left, addresses = iter(pointers), iter(pointers[len(pointers) - maps :])
+    arguments = behind_pointers(kernel, arguments)
+    count = sum(isinstance(argument, Behind) for argument in arguments)
+    left, addresses = iter(pointers), iter(pointers[len(pointers) - count :])
     raw_bytes = bytearray(size)
     for argument, parameter, name in zip(arguments, kernel.parameters, names, strict=True):
         if isinstance(argument, np.ndarray):
             raw = int(next(left)).to_bytes(8, "little")
-        elif isinstance(argument, Mapped):
-            pointer = next(left)
-            raw = argument.words(pointer) if parameter.size != 8 else int(next(addresses)).to_bytes(8, "little")
+        elif isinstance(argument, Behind):
+            argument.packed.pack(left)
+            raw = int(next(addresses)).to_bytes(8, "little")
         elif isinstance(argument, Packed):
             raw = argument.pack(left)
         else:

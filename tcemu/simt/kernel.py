@@ -29,7 +29,6 @@ from tcemu.errors import (
 from tcemu.instructions.targets import target_named
 from tcemu.machine.allocation import Shared
 from tcemu.machine.launch import Launch
-from tcemu.machine.mapped import Mapped
 from tcemu.machine.memory import GlobalMemory
 from tcemu.machine.warp import Warp
 from tcemu.simt import arguments, engine, printed
@@ -178,12 +177,12 @@ class Kernel:
         bound = arguments.bind(self.function, args, self.names)
         variables = self.layout.variables
         buffers = [*(array for _, array in bound.buffers), *(self.variables.array(each) for each in variables)]
-        if bound.maps or Variables.relocated(variables):
+        if bound.behind or Variables.relocated(variables):
             if not alone:
                 raise LaunchError(
-                    f"{self.name} gets a pointer to a tensor map, or has a variable with the address of another: in a "
-                    "tcemu.Stream, where launches share the memory, addresses are not known in advance. Pass tensor "
-                    "maps by value (const __grid_constant__ CUtensorMap), or launch the kernel by itself"
+                    f"{self.name} gets a pointer to a tensor map or a struct, or has a variable with the address of "
+                    "another: in a tcemu.Stream, where launches share the memory, addresses are not known in advance. "
+                    "Pass tensor maps by value (const __grid_constant__ CUtensorMap), or launch the kernel by itself"
                 )
             self._fill(args, bound, buffers)
         required = self.function.directives.get("reqnctapercluster")
@@ -225,9 +224,11 @@ class Kernel:
         named = {each.name: int(at) for each, at in zip(variables, pointers[count:], strict=True)}
         self.variables.relocate(variables, named | dict(self.layout.pointers))
         place = 0
-        for number, argument in enumerate(args):
-            if number in bound.maps:
-                bound.maps[number][:] = np.frombuffer(argument.words(pointers[place]), np.uint8)
+        for number, argument in enumerate(arguments.behind_pointers(self.function, args)):
+            if number in bound.behind:
+                content = bound.behind[number]
+                content[:] = np.frombuffer(argument.packed.pack(iter(pointers[place:])), np.uint8)
+                content.flags.writeable = False  # what a kernel wrote there would be lost
             place += _arrays(argument)
 
     def _body(self, args: Sequence[Any], bound: arguments.Bound) -> Callable[..., None]:
@@ -278,9 +279,10 @@ def _in_cpp(names: Iterable[str]) -> dict[str, str]:
 
 def _arrays(argument: Any) -> int:
     """How many arrays an argument passes."""
-    if isinstance(argument, np.ndarray | Mapped):
+    if isinstance(argument, np.ndarray):
         return 1
-    return len(argument.buffers) if isinstance(argument, arguments.Packed) else 0
+    packed = argument.packed if isinstance(argument, arguments.Behind) else argument
+    return len(packed.buffers) if isinstance(packed, arguments.Packed) else 0
 
 
 def _found(module: Module, name: str) -> Function:

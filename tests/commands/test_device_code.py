@@ -207,6 +207,13 @@ def test_a_file_with_a_main_is_a_program(here, monkeypatch):
     assert options == {"arch": "sm_80", "options": ["-DN=3", "-Iinclude"], "seed": 0, "sanitizer": "collect"}
 
 
+def test_a_program_that_a_signal_ends(here, monkeypatch):
+    monkeypatch.setattr("tcemu.commands.device_code.shutil.which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr("tcemu.cuda.program.run_program", lambda *_, **options: Ran(-6, []))
+    Path("program.cu").write_text(PROGRAM)
+    assert "tcemu: SIGABRT ended the program\n" in called("run", "program.cu", code=134)
+
+
 @needs_nvrtc
 def test_without_nvcc_the_message_says_how_to_launch_kernels(here, monkeypatch):
     monkeypatch.setattr("tcemu.commands.device_code.shutil.which", lambda name: None)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from tcemu import assembly
 from tcemu.cuda.program.build import build
-from tcemu.errors import TcemuError
+from tcemu.errors import LaunchError, TcemuError
 from tcemu.machine.launch import Launch
 from tcemu.machine.memory import ALIGN
 from tcemu.machine.tensor_map import Fill, TensorMap
@@ -155,7 +155,12 @@ class _Device:
             given.append(_Given(part, () if given else buffers))
             at += parameter.size
         options = {**self.launching, "cluster": (cx, cy, cz)} if cx else self.launching
-        self.launches.append(kernel.launch((gx, gy, gz), (bx, by, bz), *given, shared=shared, **options))
+        try:
+            self.launches.append(kernel.launch((gx, gy, gz), (bx, by, bz), *given, shared=shared, **options))
+        except LaunchError as error:
+            if error.launch is None:  # it did not begin
+                raise LaunchError(f"{kernel.name}<<<({gx}, {gy}, {gz}), ({bx}, {by}, {bz})>>>: {error}") from None
+            raise
         return b"0\n"
 
     def _kernel(self, name: str) -> Kernel:
