@@ -67,7 +67,7 @@ def cell(file: str) -> str:
 def function(code: CodeType) -> str:
     """The function in which code is written, ``Class.method`` or ``outer.<locals>.inner``: comprehensions have no name.
 
-    Since Python 3.12, most of them are no functions of their own, so the name must not depend on that.
+    Since Python 3.12, most of them are not functions of their own, so the name must not depend on that.
     """
     return _COMPREHENSIONS.sub("", code.co_qualname) or "<module>"
 

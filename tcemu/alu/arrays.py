@@ -56,7 +56,7 @@ def _like(x: Array, y: Array | int) -> Array:
 
 
 class Arrays:
-    """The operations that are no operators, on arrays."""
+    """The operations that Python has no operator for, on arrays."""
 
     # ------------------------------------------------------------------------------------------------ integers
 

@@ -52,7 +52,7 @@ def _fns(ops: Ops, words: Words, mask: Value, base: Value, offset: Value) -> Val
 
 
 def _of_length(ops: Ops, x: Value, length: Value, *, signed: bool) -> Value:
-    """The low bits of x, of which there are `length`, extended; 0 of none, and all of as many as it has or more."""
+    """The `length` low bits of x, extended; 0 of none, and all of as many as it has or more."""
     bits = size(x)
     away = bits - ops.larger(ops.smaller(length, bits), 1)
     kept = ops.shift_signed(x << away, away) if signed else (x << away) >> away

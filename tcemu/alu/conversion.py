@@ -293,7 +293,7 @@ def _row(spelling: str, meaning: Meaning, types: tuple[str, str], words: Words |
 
 
 def _contains(target: str, source: str) -> bool:
-    """Whether an integer type has all numbers of another, so that .sat is no qualifier."""
+    """Whether an integer type has all numbers of another, so that .sat is not a qualifier."""
     signed = target[0] == "s"
     return (signed or source[0] == "u") and bits(source) + (source[0] == "u") <= bits(target) + (not signed)
 

@@ -1,6 +1,6 @@
 """Floating-point arithmetic (PTX ISA 9.1, 9.7.3 to 9.7.5).
 
-Each operation is computed in a format in which one rounding more does no harm: exactly, rounded to odd, or with at
+Each operation is computed in a format in which one more rounding does no harm: exactly, rounded to odd, or with at
 least twice the bits of the result and two more.
 """
 

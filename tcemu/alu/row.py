@@ -186,7 +186,7 @@ class Row:
         return {name: words for name, words in choices.items() if words != name}
 
     def _choices(self, name: str, optional: bool) -> list[tuple[str, str]]:
-        """What a word of the spelling may be: pairs of the text and what the meaning is told."""
+        """What a word of the spelling may be: pairs of the word and what the meaning receives."""
         words = self.words.get(name, WORDS.get(name, name))
         choices = [(word, word) for word in words.lstrip("|").split()]
         if not optional:

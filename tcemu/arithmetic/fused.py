@@ -89,7 +89,7 @@ def fused_sum(
 
 
 def aligned(k: int | None, significand: int, exponent: int, point: int, largest: int, fraction: int) -> Term:
-    """Cut a term off, toward zero, `fraction` bits behind the binary point of the largest exponent."""
+    """Cut a term off, toward zero, `fraction` bits after the binary point of the largest exponent."""
     shift = fraction + exponent - largest - point
     magnitude = abs(significand)
     kept = magnitude << shift if shift >= 0 else magnitude >> -shift

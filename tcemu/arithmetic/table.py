@@ -7,11 +7,11 @@
     paper               what a published model or measurement says; not compared with outputs of hardware here
     inferred            concluded from a related chip; not measured by anybody, as far as we know
 
-Published outputs are those of Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores" (arXiv 2512.07004). Those
-of f16, bf16 and tf32 come from wmma, which the assembler turns into the HMMA instructions of mma.sync. Papers are that
-one, Fasi et al. 2021 (PeerJ CS 7:e330) and MMA-Sim 2.1.1 (Microsoft; arXiv 2511.10909), whose authors compare their
-models with GPUs on random bits. tests/arithmetic/peers/ has the answers of such models; the table agrees bit for bit.
-"SASS" in a note means that we read what ptxas 12.9 emits.
+Published outputs come from Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores" (arXiv 2512.07004). For f16,
+bf16 and tf32 they were made with wmma, which the assembler turns into the HMMA instructions of mma.sync. The papers are
+that one, Fasi et al. 2021 (PeerJ CS 7:e330) and MMA-Sim 2.1.1 (Microsoft; arXiv 2511.10909), whose authors compare
+their models with GPUs on random bits. tests/arithmetic/peers/ has the answers of such models; the table agrees bit for
+bit. "SASS" in a note means that we read what ptxas 12.9 emits.
 
 `unseen` names the parts of a model that no recorded output confirms: if such a part were slightly different, the tests
 that replay recordings would still pass. tests/arithmetic/mutants.py checks this against all recordings. An inferred

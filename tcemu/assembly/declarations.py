@@ -117,7 +117,7 @@ def registers(tokens: Tokens, declare: Callable[[str, str, int | None, int], Non
 
 
 def skip_parentheses(tokens: Tokens) -> None:
-    """Read what stands in parentheses and means nothing here."""
+    """Skip what is in parentheses, which means nothing here."""
     tokens.expect("(")
     depth = 1
     while depth:

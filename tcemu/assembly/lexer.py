@@ -35,7 +35,7 @@ _AROUND = 60
 
 
 class Tokens:
-    """The tokens of a text, and the one that is read next."""
+    """The tokens of PTX text, and the one that is read next."""
 
     __slots__ = ("at", "lines", "name", "starts", "text", "texts")
 

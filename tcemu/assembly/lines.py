@@ -1,6 +1,6 @@
 """Lines of the source: .file, .loc with the calls that were inlined, and the strings of .section .debug_str.
 
-The tables stand behind the functions that use them, so they are read first.
+The tables follow the functions that use them, so they are read first.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _Place = tuple[int, int, int]
 
 
 class Lines:
-    """The source files of a text, and the line that .loc has named last."""
+    """The source files that PTX text names, and the line of its latest .loc."""
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens

@@ -19,7 +19,7 @@ from tcemu.assembly.operands import Immediate, Initial, Masked, Operand, Registe
 class Line:
     """A place in the source (.loc). `function` is demangled; `inlined` is the call that the compiler inlined here.
 
-    `function` is "" if the text does not say it, as for lines of the kernel itself.
+    `function` is "" if the PTX does not name it, as for lines of the kernel itself.
 
     >>> from tcemu import assembly
     >>> str(assembly.Line("gemm.cu", 12))

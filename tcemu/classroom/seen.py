@@ -1,7 +1,7 @@
 """The teacher's view of a class: where learners are, which exercises stop them, which mistakes they make.
 
-It comes from files that learners may edit: only what has the right form counts, names of exercises that exist, texts of
-limited length. A file without any form is shown with a word, and hides nobody else.
+It comes from files that learners may edit, so only what has the right form counts: names of exercises that exist, and
+strings of limited length. A damaged file is shown as such, and does not hide the other learners.
 """
 
 from __future__ import annotations

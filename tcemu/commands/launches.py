@@ -118,7 +118,7 @@ class Launches:
 
 @dataclass
 class _Made:
-    """An array that gets its dtype when a kernel's parameter says it."""
+    """An array that gets its dtype from a kernel's parameter."""
 
     make: Callable[[np.dtype[Any]], Array]
     dtype: np.dtype[Any] | None = None
@@ -144,7 +144,7 @@ def _dtype(parameter: Any) -> np.dtype[Any]:
 
 
 class _Evaluator:
-    """Evaluates what stands in launches: numbers, tuples, names of arrays, calls that make arrays."""
+    """Evaluates the expressions in launches: numbers, tuples, names of arrays, calls that make arrays."""
 
     def __init__(self, module: Module) -> None:
         self.module = module

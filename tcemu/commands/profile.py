@@ -133,7 +133,7 @@ def _observed(function: Callable[[], object]) -> list[_Run]:
 
 
 def _report(run: _Run) -> Report:
-    """A launch as a text."""
+    """A launch in words."""
     parts = (_summary(run), _lines(run), _handovers(run.timeline), _memory(run.counters), _hazards(run))
     return Report(f"{run.kernel}: {run.timeline.cycles:,.0f} cycles", tuple(filter(None, parts)), (), (), None)
 

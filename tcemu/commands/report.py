@@ -31,7 +31,7 @@ _SUFFIXES = {".csv": "csv", ".json": "json", ".svg": "svg"}
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a text: a title, paragraphs, a table, and lines that are not wrapped; each may be missing."""
+    """A part of a report: a title, paragraphs, a table, and lines that are not wrapped; each may be missing."""
 
     title: str = ""
     paragraphs: tuple[str, ...] = ()

@@ -73,7 +73,7 @@ def refused(exercise: Exercise, entered: Iterable[str], *, kernel: bool = False)
 
 
 def refused_beside(only: Sequence[str] | None, entered: Iterable[str], *, kernel: bool = False) -> str:
-    """The same for an answer that may call `only` these public names; None is no rule.
+    """The same for an answer that may call `only` these public names; None means that there is no rule.
 
     >>> from tcemu.course.allowed import refused_beside
     >>> refused_beside((), ["tcemu.gemm.wgmma_tma.multiply"], kernel=True)

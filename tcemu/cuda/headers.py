@@ -1,4 +1,4 @@
-"""Headers that NVRTC does not find by itself: those of the host's libraries, and the files beside a source.
+"""Headers that NVRTC does not find on its own: those of the host's libraries, and the files beside a source.
 
 What C's and C++'s libraries have for kernels is in include/, in files.
 """

@@ -74,7 +74,7 @@ class _Arguments(argparse.ArgumentParser):
 
 
 def parser() -> argparse.ArgumentParser:
-    """What stands behind %%cuda.
+    """What follows %%cuda on its line.
 
     >>> from tcemu.cuda.magic import parser
     >>> parser().parse_args(["--arch", "sm_80"]).arch
@@ -123,7 +123,7 @@ def cell(shell: Any, line: str, body: str) -> None:
 
 
 def _asked(line: str) -> tuple[argparse.Namespace, list[str]]:
-    """What stands behind %%cuda: its own options, and the compiler's. Raises OperandError for what is neither."""
+    """What follows %%cuda on its line: its own options, and the compiler's. Raises OperandError for what is neither."""
     try:
         words = shlex.split(line, posix=sys.platform != "win32")
     except ValueError as error:

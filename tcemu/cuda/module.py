@@ -236,7 +236,7 @@ def _in_either_dialect(
     flags: tuple[str, ...],
     ask: Callable[[Request], Answer],
 ) -> Compiled:
-    """Compile what is for the device: as C++17, which is the default, or else as C++20, unless the flags say it."""
+    """Compile what is for the device: as C++17 or else as C++20, unless the flags name a dialect."""
     if any(re.match(r"--?std=", flag) for flag in flags):
         return _device_code(source, name, places, flags, ask)
     try:

@@ -1,4 +1,4 @@
-"""Stream-K: every block gets equally many steps, even if that is part of a tile, so that none waits for the last wave.
+"""Stream-K: every block gets the same number of steps, even if that splits a tile, so that none waits for a last wave.
 
 The steps of all tiles, one tile after the other, are cut into as many runs as there are blocks. A block whose run
 begins inside a tile continues where the block before it stopped: that block leaves its accumulator in global memory and

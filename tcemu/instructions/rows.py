@@ -38,8 +38,8 @@ class Rows:
     """The product of the words of all slots. A key may name several slots whose words go together, in that order.
 
     An empty word leaves an optional slot out, or all slots of a key that names several; "-" leaves out one of several.
-    `facts` are what else the family says about these forms. `hints` are slots whose words change nothing but speed:
-    every form takes any of them, or none.
+    `facts` hold whatever else the family says about these forms. `hints` are slots whose words change nothing but
+    speed: every form takes any of them, or none.
     """
 
     slots: Mapping[str, Iterable[str]]

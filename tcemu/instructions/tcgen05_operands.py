@@ -1,4 +1,4 @@
-"""Which operands the instructions of tcgen05 take in a program's text, as ptxas 13.5 does; others are told what fits.
+"""Which operands the instructions of tcgen05 take in PTX text, as ptxas 13.5 does, and the errors that others get.
 
 A front end describes each operand (`Argument`); `assigned` says which role each has, because tcgen05.mma has an
 optional one in the middle, and an A that may be a descriptor or an address.

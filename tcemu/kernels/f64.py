@@ -1,9 +1,9 @@
 """Chains of binary64: a fused multiply-add for each k, in ascending order, in any of the four roundings.
 
 The processor's own instruction does what the silicon does, subnormal numbers included, except where there is a NaN. A
-multiply-add returns the NaN of b, else the one of its running sum, else that of a. So each NaN of a column of B
-replaces what came before it, and without one the first NaN stays: that of C, what an invalid operation makes, or the
-first NaN of the row of A. The processor computes up to there.
+multiply-add returns the NaN of b; if b is not one, that of its running sum; otherwise that of a. So each NaN of a
+column of B replaces what came before it, and without one the first NaN stays: that of C, what an invalid operation
+makes, or the first NaN of the row of A. The processor computes up to there.
 """
 
 from __future__ import annotations

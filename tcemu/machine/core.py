@@ -187,7 +187,7 @@ class Core:
         self, by: By, kind: WaitKind, key: int, what: Callable[[], str], ready: Callable[[], bool] | None = None,
         *, elsewhere: bool = False,
     ) -> None:  # fmt: skip
-        """The lanes tested in vain for something, which `ready` would show: others run first.
+        """The lanes tested for something that was not there, as `ready` would show: others run first.
 
         `elsewhere`: a block that has not started yet could make it so.
         """

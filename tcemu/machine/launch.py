@@ -189,7 +189,7 @@ def launch(
     """Run `kernel(warp, *args)` once for each warp of each block, as tcemu.launch does, without a sanitizer.
 
     A `strategy` decides in place of the seed and the policy; it serves one run only. A TcemuError that ends the
-    launch has the result so far as `launch`; the arrays are then unchanged.
+    launch carries the result so far, in `launch`; the arrays are then unchanged.
     """
     check_kernel(kernel)
     policies = policies_of(policy)

@@ -334,7 +334,7 @@ class GlobalMemory(Bytes):
         return [self._content(pointer).copy() for pointer in self.pointers]
 
     def changed(self) -> list[bool]:
-        """Of each pointer, whether its array is no longer as it was."""
+        """For each pointer, whether its array has changed."""
         changed = {id(pointer): self._changed(array, pointer) for _, array, pointer in self._buffers.values()}
         return [changed[id(pointer)] for pointer in self.pointers]
 

@@ -94,7 +94,7 @@ class Schedule:
         return " ".join([self.policy, *(["backwards"] * self.backwards), *map(str, self.delays)])
 
     def also(self, *delays: Delay) -> Schedule:
-        """The schedule with more delays, in one order, so that equal schedules have equal texts."""
+        """The schedule with more delays, in one order, so that equal schedules are spelt alike."""
         return replace(self, delays=tuple(sorted({*self.delays, *delays})))
 
     def without(self, delay: Delay) -> Schedule:

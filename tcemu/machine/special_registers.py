@@ -109,7 +109,7 @@ class SpecialRegisters:
 
     @property
     def is_explicit_cluster(self) -> bool:
-        """%is_explicit_cluster: whether the launch has clusters; without them, each block is a cluster by itself."""
+        """%is_explicit_cluster: whether the launch has clusters; without them, each block is a cluster of its own."""
         return self.core.block.shape.cluster is not None
 
     @property

@@ -45,7 +45,7 @@ def run_stream(
 ) -> list[Launch]:
     """Run the launches of a stream; arrays that several of them get are one buffer for all of them.
 
-    A TcemuError has the results so far as its `launches`; the arrays are then unchanged.
+    A TcemuError carries the results so far, in `launches`; the arrays are then unchanged.
     """
     buffers = [
         (f"{buffer_name(each.kernel, n)} of {name_of(each.kernel)}", argument)

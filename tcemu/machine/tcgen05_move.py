@@ -69,7 +69,7 @@ class _Shape:
         self._cells_at: dict[tuple[int, int, int | None, bool], Cells] = {}
 
     def at(self, core: Core, by: By, operand: Any, split: Any = None) -> Cells:
-        """The cells from an address on, all of which the warp may use. Ends the launch if it may not.
+        """The cells from an address on; the warp may use all of them. Ends the launch if it may not.
 
         The manual requires lanes of the warp's own quarter. Kernels of front ends may leave the quarter out: DeepGEMM
         gives lane 0 in all warps, and its products on a B200 are right. The sanitizer says so in a hint; for kernels in

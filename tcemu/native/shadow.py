@@ -174,9 +174,9 @@ def _free(accessed, marks, rows, addresses, size, shift, lanes, threads, own):  
 
 @njit(cache=True, nogil=True)
 def claim(accessed, marks, row, rows, addresses, size, shift, first, lanes, threads, own):  # type: ignore[no-untyped-def]
-    """Give the cells of `size` bytes at `addresses` the marks `first` + lane in a row, if nobody else has been there.
+    """Give the cells of `size` bytes at `addresses` the marks `first` + lane in a row, if nobody else has.
 
-    That is, if the first `rows` rows of their marks have none but those of the same lanes. threads: of each record,
+    That is, if the first `rows` rows of their marks have no marks but those of the same lanes. threads: of each record,
     what stands for the threads that made it; `own` stands for these lanes. Cells have 1 << `shift` bytes. Return
     whether it was done.
     """

@@ -205,7 +205,7 @@ def as_array(value: Any) -> Any:
 
 
 def _an_array_for(value: Any) -> str:
-    """What to pass instead of a value that is no array."""
+    """What to pass instead of a value that is not an array."""
     if hasattr(value, "__cuda_array_interface__") or getattr(value, "is_cuda", False):
         return "a numpy array (such as cupy.asnumpy(...) or a tensor's .cpu(): nothing here is on a GPU)"
     if isinstance(value, list | tuple):

@@ -260,7 +260,7 @@ def _trials(own: list[Recipe], a: str, b: str, d: str, depth: int, inputs: Conta
 
 
 def walks(base: Recipe, depth: int) -> Iterator[Recipe]:
-    """The ways along k without splits: as it comes, sums that start again, a short first tile."""
+    """The ways along k without splits: in order, with sums that start again, with a short first tile."""
     yield base
     if not base.tile:
         yield from (replace(base, every=every) for every in _EVERY if every < depth)

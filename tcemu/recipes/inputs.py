@@ -17,7 +17,7 @@ Array = npt.NDArray[Any]
 class Conversion:
     """Elements as `parts` numbers of another format: the element, rounded; what is left of it, rounded; and so on.
 
-    `rounding` is that of the first part, `rest` that of the others. `pairs` are the products, each of a part of A and a
+    `rounding` applies to the first part, `rest` to the others. `pairs` are the products, each of a part of A and a
     part of B, in the order in which each `step` of k (0: each tile) adds them.
     """
 

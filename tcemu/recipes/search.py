@@ -161,7 +161,7 @@ class _Search:
             self._add(name, rows, columns)
 
     def _look_at(self, tried: list[Tried]) -> None:
-        """From now on, try every recipe at elements that few of these gave: they would pass the few in vain again."""
+        """From now on, try every recipe at elements that few of these gave: most would pass the first few again."""
         places = missed(tried, _LEARNT["few"])
         rows, columns = self._at["more"]
         self._add("few", rows[places], columns[places])

@@ -1,7 +1,7 @@
 """Many loads and stores of a warp at once, which a front end's native code has made: Accesses.
 
 Almost all of them break no rule, and are noted by a kernel, in the order of the log. The first one that the kernel
-cannot note, because somebody must look closer, is passed on as the event that it would have been by itself. So the
+cannot note, because somebody must look closer, is passed on as a single event. So the
 reports are the same, and come in the same order. Sections that must see each access for themselves get it.
 """
 

@@ -1,8 +1,8 @@
 """The rule about races in global memory, for bulk and tensor copies.
 
 What a copy writes is there for the thread that has waited for the copy with cp.async.bulk.wait_group, without .read,
-and for those to whom that thread hands it on; a proxy fence is part of the completion (PTX ISA 9.7.9.25.2). What a copy
-reads may be overwritten by a thread that knows the phase of the copy's mbarrier to be complete.
+and for the threads that synchronise with it afterwards; a proxy fence is part of the completion (PTX ISA 9.7.9.25.2).
+What a copy reads may be overwritten by a thread that knows the phase of the copy's mbarrier to be complete.
 """
 
 from __future__ import annotations

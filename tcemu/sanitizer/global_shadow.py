@@ -143,7 +143,7 @@ class GlobalShadow:
         return self._marks[rows].take(cells.astype(np.intp, copy=False), axis=1)
 
     def known(self, cells: Array) -> Array | None:
-        """The marks (rows, n) of the accesses to cells; None if there have been none, as is usual."""
+        """The marks (rows, n) of the accesses to cells; None if there have been none, which is the usual case."""
         return self.marks(cells) if 1 in self._accessed.take(cells.astype(np.intp, copy=False)).tobytes() else None
 
     def seen(self, cells: Array) -> tuple[Array, Array]:

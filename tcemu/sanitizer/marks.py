@@ -171,9 +171,9 @@ def claim(
     threads: Array,
     own: int,
 ) -> bool:
-    """Give the cells of `size` bytes at `addresses` the marks `first` + lane in a row, if nobody else has been there.
+    """Give the cells of `size` bytes at `addresses` the marks `first` + lane in a row, if nobody else has.
 
-    That is, if the first `rows` rows of their marks have none but those of the same lanes. threads: of each record,
+    That is, if the first `rows` rows of their marks have no marks but those of the same lanes. threads: of each record,
     what stands for the threads that made it; `own` stands for these lanes. Cells have 1 << `shift` bytes. Return
     whether it was done.
     """

@@ -220,7 +220,7 @@ class Records:
     def settled(self, marks: Array, row: Array, record: int) -> bool:
         """Whether the records of all `marks` have ended, or do not race with `record` because both are strong.
 
-        False also of a `record` that is weak, for which `ended` says it.
+        Also False for a weak `record`: ask `ended` about that.
         """
         if record not in self.strong:
             return False
@@ -234,7 +234,7 @@ class Records:
         return True
 
     def known(self, row: Array) -> Array:
-        """Which records are known to have ended for `row`, bool (records,), as far as was asked; at least record 0."""
+        """Which records are known to have ended for `row`, bool (records,), as far as it was asked; record 0 is."""
         _, known = self._ended.get(id(row)) or self._begin(row)
         return known if len(known) >= len(self.by) else self._begin(row)[1]
 

@@ -31,7 +31,7 @@ _ACQUIRE = "Load the flag with .acquire, or put fence.acq_rel between the loop t
 
 
 class _Seen(NamedTuple):
-    """The latest write of some warp that this block has found, where, by whom, at which time of its warp.
+    """The latest write of a warp that this block has found: where, by which warp, and at which time of it.
 
     It is meant to find more than a value if it is atomic or an acquire.
     """

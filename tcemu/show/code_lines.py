@@ -30,7 +30,7 @@ def function_of(site: Site) -> str:
 def listing(steps: Sequence[tuple[Site, str, str]], low: float) -> tuple[list[str], str, tuple[float, float]]:
     """The lines of some steps, from `low` on: their elements, the layer over them and the steps, and their size.
 
-    A step is its line, what it is, and its outline. There is nothing if a line is nowhere to be read.
+    A step is its line, what it is, and its outline. Nothing if the source of a line cannot be read.
     """
     did: dict[tuple[str, str, int], list[tuple[str, str]]] = defaultdict(list)
     for site, title, box in steps:

@@ -179,7 +179,7 @@ def element(fragment: Fragment, narrow: bool | None = None) -> tuple[float, floa
 
 
 def is_wide(fragment: Fragment) -> bool:
-    """Whether a row has so many cells that they are drawn narrow."""
+    """Whether the cells of a row are too many to be drawn at full width."""
     return fragment.shape[-1] > 8 * cells(fragment)[0].columns
 
 

@@ -12,7 +12,7 @@ from tcemu.instructions import Instruction
 
 
 def format_of(form: object) -> Format:
-    """A format, or the one of that name. Raises FormatError."""
+    """A format, or the name of one. Raises FormatError."""
     return form if isinstance(form, Format) else lookup(form)  # type: ignore[arg-type] # lookup refuses the rest
 
 

@@ -40,7 +40,7 @@ class _Axis:
         return Scale(self.low, self.high, _LEFT, _LEFT + _LENGTH).at(along)
 
     def draw(self, bottom: float) -> Iterator[str]:
-        """The axis with its labels, and a faint line up from each label."""
+        """The axis with its labels, and a faint line above each label."""
         step = next(1 << places for places in count() if (self.high - self.low) / (1 << places) <= 17)
         yield svg.line(_LEFT - 8, bottom, _LEFT + _LENGTH + 8, bottom, "k")
         for place in range(math.ceil(self.low / step) * step, math.floor(self.high) + 1, step):

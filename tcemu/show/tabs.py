@@ -74,7 +74,7 @@ class Tabs:
 def tabs(title: str, texts: Mapping[str, str]) -> Tabs:
     """Show programs in tabs: `texts` has the source by the name of its language, "Python", "CUDA C++" or "PTX".
 
-    Raises OperandError for no texts and for another language.
+    Raises OperandError for an empty `texts` and for another language.
 
     >>> tcemu.show.tabs("scale", {"Python": "x *= 2", "CUDA C++": "x *= 2;"})
     <scale in Python (1 line) and CUDA C++ (1 line)>

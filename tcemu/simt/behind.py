@@ -3,7 +3,7 @@
 The blocks behind an operation are those where lanes certainly come after it and from where none gets back to it. Lanes
 that are in such a block have left the operation out: others that wait for them there wait in vain.
 
-Lanes that leave an operation out and exit are not such lanes, and there is no hint about them either. A barrier and a
+Lanes that skip an operation and exit do not count, and get no hint. A barrier and a
 .sync instruction wait for the threads that have not exited, and an exit releases a barrier that waits only for it
 (PTX ISA 9.1, 9.7.13.1 barrier and 9.7.12.7 exit). ``if (i < n) { ...; __syncthreads(); ... }`` and
 ``if (i >= n) return;`` before it are the same PTX, so a hint about the one would be false about the other. What goes

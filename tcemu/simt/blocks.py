@@ -55,7 +55,7 @@ def _head(instruction: Instruction) -> str:
 
 
 def _alone(steps: tuple[Step, ...] | None) -> bool:
-    """Whether an instruction is a block by itself: operations, and accesses that the executor may have to finish."""
+    """Whether an instruction is a block of its own: operations, and accesses that the executor may have to finish."""
     if steps is None:
         return True
     return any(isinstance(each, Access) and (each.machine or each.space == "generic") for each in steps)

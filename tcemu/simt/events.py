@@ -20,7 +20,7 @@ Act = Callable[["Frame"], Any]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An instruction that is no straight code."""
+    """An instruction that straight code cannot contain."""
 
     opcode: str
     number: int

@@ -188,7 +188,7 @@ class Program:
         return self._operation(step.number, self.function.body[step.number], step)
 
     def _members(self, instruction: Instruction, text: Text, barrier: bool) -> Callable[[Frame], int] | None:
-        """The lanes that must execute an instruction together; barriers without .aligned count each lane by itself."""
+        """The lanes that must execute an instruction together; barriers without .aligned count each lane separately."""
         if instruction.membermask:
             return self._named(text.operands[-1])
         return _all if instruction.aligned or (instruction.sync and not barrier) else None

@@ -5,7 +5,7 @@
 2. Where lanes disagree about a branch, they part.
 3. An instruction with a membermask, or .aligned, waits for the lanes that it names, or for all that are left, until
    one of these is behind it, where none gets back to it (`tcemu.simt.behind`).
-4. A group that has looked for something in vain, or gone round a loop for long, lets the others go first; if all have,
+4. A group that has polled without success, or has gone round a loop for long, lets the others go first; if all have,
    other warps go first. `tcemu.machine.waits` says how the machine lets a group wait.
 
 A place is a frame, a call of a function, and a block in it; inner calls come before what follows the call.

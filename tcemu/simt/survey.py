@@ -62,7 +62,7 @@ def survey(module: Module, kernel: Function, target: str | None = None) -> tuple
 
 
 class _Survey(Program):
-    """A function of which each instruction is looked at by itself."""
+    """A function whose instructions are examined one by one."""
 
     def __init__(self, module: Module, function: Function, layout: Layout, target: str) -> None:
         self.function, self.layout = function, layout

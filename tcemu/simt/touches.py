@@ -1,4 +1,4 @@
-"""The registers of a wgmma.mma_async until a wait covers it, and what else reads or writes them meanwhile.
+"""The registers of a wgmma.mma_async until a wait covers it, and the instructions that read or write them meanwhile.
 
 Observers hear of it, as Touched, whether the mma_async has ended or not: nothing but a wait guarantees that. The steps
 and operations that name such a register are found once, so a function without any pays nothing. A native segment tells

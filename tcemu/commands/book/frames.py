@@ -34,7 +34,7 @@ class Pieces:
         self._letters: dict[str, str] = {}
 
     def spelled(self, text: str) -> str:
-        """The letters of a text, which is cut before and behind each tag."""
+        """The letters of a string, which is cut before and after each tag."""
         return "".join(self._letter(piece) for piece in re.split("(?=<)|(?<=>)", text) if piece)
 
     def _letter(self, piece: str) -> str:

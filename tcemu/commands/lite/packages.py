@@ -133,7 +133,7 @@ def _slim(wheel: Path, place: str = _PLACE) -> None:
 def _compiled(name: str, data: bytes, place: str) -> tuple[str, bytes]:
     """A module as a .pyc file beside which there is no source (PEP 552: bit 0 says that a hash of the source follows).
 
-    Other files, and templates that are no Python, stay as they are.
+    Other files, and templates that are not Python, stay as they are.
     """
     if not name.endswith(".py"):
         return name, data

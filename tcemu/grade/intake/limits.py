@@ -21,7 +21,7 @@ METADATA = 64 * MB
 
 
 def amount(size: float) -> str:
-    """A number of bytes as people say it.
+    """A number of bytes in words: "3 MiB".
 
     >>> from tcemu.grade.intake.limits import NOTEBOOK, amount
     >>> amount(NOTEBOOK), amount(300_000), amount(9)

@@ -340,8 +340,8 @@ def pack_words(typingctx, tiles, words, step, operand, few, value, exponent, fou
     """Like `pack`, for vector v of a tile from words[source[v]] << above[v], where an element's sign is on top.
 
     step: the bytes from a tile's words to the next. operand: OPERAND, which has these tables. few: whether the format
-    has few bits, see `Packer.few_bits`. bare: if so, exponents are left out. Returns whether an element is no number,
-    or outside the window: not 0. Nothing is packed then.
+    has few bits, see `Packer.few_bits`. bare: if so, exponents are left out. Returns whether an element is not a
+    number, or is outside the window: not 0. Nothing is packed then.
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]

@@ -46,7 +46,7 @@ class Call:
 
 
 def checked(call: Call) -> tuple[dict[str, Part], dict[str, str]]:
-    """The checked operands by role, and the texts of those that are part of the instruction."""
+    """The checked operands by role, and the words of those that are part of the opcode."""
     if family_of(call.instruction).memories:
         # The emulator executes the call first, on copies: it is quick, and only it knows every byte that is accessed.
         call.emulate(**{name: _copy(bytes_) for name, bytes_ in call.memories.items()})

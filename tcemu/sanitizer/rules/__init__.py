@@ -2,7 +2,7 @@
 
 The sanitizer can report only the rules in this table. A module of this folder has the rules of one chapter, each with
 the smallest kernel that breaks it, for the book and for readers of a report. To be found, it only has to be here. The
-sections of the sanitizer detect that a rule was broken; the texts about the rule itself are all here.
+sections of the sanitizer detect that a rule was broken; all that is said about the rule itself is here.
 
 Every kernel is called as kernel(warp, g), where g points to BYTES bytes of global memory; the line that the sanitizer
 reports ends in "<- reported".

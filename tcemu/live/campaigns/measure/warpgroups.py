@@ -155,7 +155,7 @@ def _probe(variant: _Variant, parts: tuple[Part, ...], name: str, accumulators: 
 
 
 def _described(role: str, start: int, variant: _Variant, trans: bool) -> str:
-    """The descriptor of an operand: compact without a swizzle, otherwise rows of 128 bytes, as is usual in kernels."""
+    """The descriptor of an operand: compact without a swizzle, otherwise rows of 128 bytes."""
     lbo, sbo = (1024, 1024) if variant.swizzle else (128, 256)
     if trans:  # MN-major: 64 elements of 16 bits side by side, 8 rows to a block
         lbo, sbo = 2048, 1024
