@@ -46,6 +46,15 @@ def row_is_lane(scales):
     return registers
 
 
+def replaced(scales):
+    """Each step replaces the one before."""
+    registers = np.zeros(32, np.uint32)
+    for row in range(16):
+        for step in range(4):
+            registers[4 * (row % 8) + row // 8] = np.uint32(scales[row, step]) << np.uint32(8 * step)
+    return registers
+
+
 def all_lanes(scales):
     """The lanes of thread-id 1 filled, too."""
     return np.array([_word(scales, lane // 4 + 8 * (lane % 2)) for lane in range(32)], np.uint32)
@@ -119,6 +128,7 @@ WRONG = {
         (row_is_lane, "row r is not in lane r"),
         (all_lanes, "they are to be 0 here"),
         (two_lanes_on, "not 4 g + 2"),
+        (replaced, "something had replaced what was there"),
     ],
     "ids_of_a_step": [
         (byte_and_thread_exchanged, "you swapped byte-id and thread-id"),

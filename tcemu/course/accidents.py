@@ -130,9 +130,12 @@ def _half_missing(have: Array, should: Array) -> str:
     if have.dtype.kind != "u" or have.dtype.itemsize < 4 or have.size < 2:
         return ""
     low = have.dtype.type((1 << 4 * have.dtype.itemsize) - 1)
-    halves = {"upper": ~low, "lower": low}
-    lost = [name for name, mask in halves.items() if (should & mask).all() and not (have & mask).any()]
-    return f"The {lost[0]} half of every wrong value is 0: a shift in a narrow type loses bits." if lost else ""
+    halves = {
+        "upper half of every wrong value is 0, as if a shift in a narrow type had lost bits": ~low,
+        "lower half of every wrong value is 0, as if something had replaced what was there": low,
+    }
+    lost = [says for says, mask in halves.items() if (should & mask).all() and not (have & mask).any()]
+    return f"The {lost[0]}." if lost else ""
 
 
 def _bits_wrong(have: Array, should: Array) -> str:
