@@ -18,8 +18,8 @@ def measure(folder: Path, suites: tuple[str, ...], runs: int) -> None:
 
     Covers latency and interval of every mma.sync and wgmma of the GPU, shared memory with conflicts, copies, barriers,
     ordinary arithmetic and what blocks wait for, in clock cycles, with quartiles, GPU, driver, date and this command.
-    The suites are "barriers", "copies", "shared memory", "mma", "wgmma closer", "wgmma", "arithmetic" and "blocks";
-    rows of other suites in the file stay.
+    The suites are "barriers", "copies", "shared memory", "mma", "wgmma closer", "wgmma", "arithmetic", "blocks" and
+    "sectors"; rows of other suites in the file stay.
     """
     from tcemu.live import device
     from tcemu.live.campaigns.measure import SUITES

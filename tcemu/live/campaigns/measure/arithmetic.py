@@ -1,4 +1,4 @@
-"""Probes of a softmax's ordinary arithmetic: f32, conversions, shuffles, and 2^x as a polynomial."""
+"""Probes of ordinary arithmetic: of each pipe an instruction or two, shuffles, and 2^x as a polynomial."""
 
 from __future__ import annotations
 
@@ -38,6 +38,30 @@ TEXTS: _Texts = MappingProxyType(
         "setp.lt.s32; selp.b32": ".reg .pred %p{t}; setp.lt.s32 %p{t}, {d}, {k}; selp.b32 {d}, {k}, %thread, %p{t};",
         "shl.b32; add.s32": ".reg .b32 %s{t}; shl.b32 %s{t}, {d}, 23; add.s32 {d}, %s{t}, {k};",
         "shfl.sync.bfly.b32": "shfl.sync.bfly.b32 {d}, {d}, 1, 31, -1;",
+        "mad.lo.s32": "mad.lo.s32 {d}, {d}, {k}, {k};",
+        "mad.wide.u32": ".reg .b64 %w{t}; mad.wide.u32 %w{t}, {d}, {k}, %memory; cvt.u32.u64 {d}, %w{t};",
+        "prmt.b32": "prmt.b32 {d}, {d}, {k}, 0x6140;",
+        "lop3.b32": "lop3.b32 {d}, {d}, {k}, %thread, 0x6A;",
+        "shf.l.wrap.b32": "shf.l.wrap.b32 {d}, {d}, {k}, 5;",
+        "popc.b32": "popc.b32 {d}, {d};",
+        "dp4a.s32.s32": "dp4a.s32.s32 {d}, {d}, {k}, {k};",
+        "cvt.f32.f16": ".reg .b16 %c{t}; cvt.u16.u32 %c{t}, {d}; cvt.f32.f16 {d}, %c{t};",
+        "cvt.rn.f32.s32": "cvt.rn.f32.s32 {d}, {d};",
+        "cvt.rni.s32.f32": "cvt.rni.s32.f32 {d}, {d};",
+        "cvt.rn.satfinite.e4m3x2.f32": ".reg .b16 %c{t}; cvt.rn.satfinite.e4m3x2.f32 %c{t}, {d}, {k}; "
+        "cvt.u32.u16 {d}, %c{t};",
+        "cvt.rn.f16x2.e4m3x2": ".reg .b16 %c{t}; cvt.u16.u32 %c{t}, {d}; cvt.rn.f16x2.e4m3x2 {d}, %c{t};",
+        "fma.rn.f16x2": "fma.rn.f16x2 {d}, {d}, {k}, {k};",
+        "fma.rn.bf16x2": "fma.rn.bf16x2 {d}, {d}, {k}, {k};",
+        "rsqrt.approx.ftz.f32": "rsqrt.approx.ftz.f32 {d}, {d};",
+        "lg2.approx.ftz.f32": "lg2.approx.ftz.f32 {d}, {d};",
+        "tanh.approx.f32": "tanh.approx.f32 {d}, {d};",
+        "ex2.approx.f16x2": "ex2.approx.f16x2 {d}, {d};",
+        "fma.rn.f64": ".reg .f64 %z{t}; mov.b64 %z{t}, {{{d}, {k}}}; fma.rn.f64 %z{t}, %z{t}, %z{t}, %z{t}; "
+        "mov.b64 {{{d}, _}}, %z{t};",
+        "setp.lt.s32; vote.sync.ballot.b32": ".reg .pred %p{t}; setp.lt.s32 %p{t}, {d}, {k}; "
+        "vote.sync.ballot.b32 {d}, %p{t}, -1;",
+        "redux.sync.add.s32": "redux.sync.add.s32 {d}, {d}, -1;",
         "2^x": "".join(
             [
                 ".reg .b32 %s{t}, %r{t}, %y{t};",
@@ -50,12 +74,20 @@ TEXTS: _Texts = MappingProxyType(
         ),
     }
 )
+#: The first target that has an instruction, if the oldest ones do not.
+_LEAST = {
+    "cvt.rn.f16x2.f32": 80,
+    "fma.rn.bf16x2": 80,
+    "redux.sync.add.s32": 80,
+    "cvt.rn.satfinite.e4m3x2.f32": 89,
+    "cvt.rn.f16x2.e4m3x2": 89,
+}
 
 
 def arithmetic(target: str, version: str) -> Iterator[Probe]:
     """A probe for each instruction and number of warps."""
     for number, (name, text) in enumerate(TEXTS.items()):
-        if name.startswith("cvt") and target_named(target).number < 80:
+        if target_named(target).number < _LEAST.get(name, 0):
             continue
         for warps in WARPS:
             yield _probe(name, text, warps, f"arithmetic_{number}_{warps}")

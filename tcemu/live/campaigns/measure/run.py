@@ -22,6 +22,7 @@ from tcemu.live.campaigns.measure.copies import copies
 from tcemu.live.campaigns.measure.memory import accesses
 from tcemu.live.campaigns.measure.probe import Part, Probe
 from tcemu.live.campaigns.measure.products import products
+from tcemu.live.campaigns.measure.sectors import sectors
 from tcemu.live.campaigns.measure.warpgroups import closer, warpgroups
 from tcemu.live.process.client import Worker
 from tcemu.live.process.device import Device, device
@@ -42,6 +43,7 @@ SUITES: dict[str, Suite] = {
     "wgmma": warpgroups,
     "arithmetic": arithmetic,
     "blocks": blocks,
+    "sectors": sectors,
 }
 #: Only this target has these.
 _HOPPER = ("wgmma closer", "wgmma")
