@@ -16,7 +16,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from tcemu.machine.events import By, Sourced
 from tcemu.simt import operations
 from tcemu.simt.behind import OUT
 from tcemu.simt.register_file import Slot
@@ -51,7 +50,6 @@ class Flow:
     """For each instruction of a function that reads registers, the origins of what it reads."""
 
     def __init__(self, program: Program) -> None:
-        self._name = program.function.name
         self._parts = [tuple(parts_of(program, number)) for number in range(len(program.blocks))]
         self._follows = [[each for each in ways if each != OUT] for ways in program.ways.follows]
         self._chains, self._alive = self._chained(), self._read_later()
@@ -59,10 +57,6 @@ class Flow:
         self._origins: dict[int, Origins] = {}
         self._solve()
         self.sources = {number: tuple(sorted(origins)) for number, origins in self._origins.items()}
-
-    def sourced(self, by: By, number: int) -> Sourced:
-        """The event for an instruction."""
-        return Sourced(by, self._name, number, self.sources.get(number, ()))
 
     def _chained(self) -> dict[int, list[int]]:
         """By their first blocks, blocks that always follow each other: ways part and meet only between chains."""
@@ -125,8 +119,8 @@ class Flow:
         for block in self._chains[head]:
             for part in self._parts[block]:
                 origins = state.read(part.reads)
+                self._origins[part.number] = self._origins.get(part.number, _NONE) | origins
                 if part.begins:
-                    self._origins[part.number] = self._origins.get(part.number, _NONE) | origins
                     state.age(part.number, part.guarded)
                     origins = frozenset({(part.number, 0)})
                 for slot in part.writes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from tcemu.simt.layout import Layout
 from tcemu.simt.lines import Sites
 from tcemu.simt.lowering import ORIGIN, WINDOW, Lowering
 from tcemu.simt.steps import Access
+from tcemu.simt.stretches import Stretches
 from tcemu.simt.swaps import begins_swaps
 from tcemu.simt.touches import Touches
 
@@ -132,9 +133,15 @@ class Program:
         """Whose results its instructions read."""
         return Flow(self)
 
+    @cached_property
+    def stretches(self) -> Stretches:
+        """Its ordinary instructions between two others."""
+        return Stretches(self)
+
     def sourced(self, by: By, number: int) -> Sourced:
         """The event that says whose results an instruction reads."""
-        return self.flow.sourced(by, number)
+        since = partial(self.stretches.between, number=number)
+        return Sourced(by, self.function.name, number, self.flow.sources.get(number, ()), since)
 
     def instruction(self, text: Text) -> Instruction | None:
         """The machine's instruction; None if the executor does it."""

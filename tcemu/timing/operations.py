@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from tcemu.instructions import Instruction
-from tcemu.machine.events import Site
+from tcemu.machine.events import Site, Stretch
 
 #: What an operation uses; "void": a GPU would not have repeated it as often, so it takes no time.
 Kind = Literal["mma", "wgmma", "shared", "global", "copy", "bulk", "arithmetic", "plain", "void"]
@@ -57,6 +57,10 @@ class Op:
     number: int = 0
     #: wgmma: where A is.
     a: Literal["shared", "registers"] = "shared"
+    #: Arithmetic of a kernel in PTX: the instructions.
+    stretch: Stretch | None = None
+    #: Whether a loop has begun again before it; None: of a kernel in Python, which does not show it.
+    again: bool | None = None
     #: The address of the flag that it reads or writes; -1 if none.
     flag: int = -1
 

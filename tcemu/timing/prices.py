@@ -13,11 +13,17 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from functools import cached_property
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tcemu.errors import CostUnknown
 from tcemu.instructions import Instruction, parse
+from tcemu.timing.accesses import SECTOR
 from tcemu.timing.costs import WHAT, CostTable
+from tcemu.timing.pipes import Rate, Work, pipe_of, work_of
+
+if TYPE_CHECKING:
+    from tcemu.machine.events import Stretch
+    from tcemu.timing.operations import Op
 
 #: Sub-partitions of an SM.
 PARTITIONS = 4
@@ -48,7 +54,7 @@ ASSUMED: Mapping[str, float] = MappingProxyType(
         "bulk operands": 140,
         # shfl, vote, elect and the like
         "exchange": 23,
-        # sectors of 32 bytes that an SM moves to or from the L2 in a cycle
+        # sectors of 32 bytes that an SM copies or loads from the L2 in a cycle
         "sectors": 4,
         # a warp's next ordinary instruction of an unknown kind; each takes one issue slot
         "arithmetic": 2,
@@ -71,15 +77,6 @@ class Price(NamedTuple):
 
     interval: float
     latency: float
-
-
-class Rate(NamedTuple):
-    """The cost of consecutive ordinary instructions for a warp and for its sub-partition."""
-
-    interval: float
-    latency: float
-    #: Cycles for which the sub-partition's pipe is busy with one of them, whichever warp it is from.
-    pipe: float
 
 
 class Curve:
@@ -108,6 +105,7 @@ class Prices:
         self._shared: dict[str, tuple[Curve, Curve]] = {}
         self._plain: dict[str, Price] = {}
         self._rates: dict[str, Rate] = {}
+        self._works: dict[Stretch | tuple[str, int], Work] = {}
 
     # ------------------------------------------------------------------------------------------ tensor core
 
@@ -236,6 +234,19 @@ class Prices:
         """A load from the L2 into registers: one that may not take what an L1 holds."""
         return self.table.find("ld.relaxed.gpu").median
 
+    def store(self, size: int, sectors: int) -> float:
+        """How long a store of `size` bytes keeps the way to the L2 busy: longer for sectors that it fills in part."""
+        whole, part = self._stored
+        return sectors * (whole if size >= SECTOR * sectors else part)
+
+    @cached_property
+    def _stored(self) -> tuple[float, float]:
+        """Cycles of a whole sector, and of one that is written in part."""
+        rows = (("st.global.v2.b32", "rows of four"), ("st.global.b32", "rows of four"))
+        found = [self.table.find(name, "SM interval", {"lanes": lanes, "warps": 4}) for name, lanes in rows]
+        whole, part = (each.median / int(each.how["sectors"]) for each in found)
+        return whole, part
+
     @cached_property
     def remote(self) -> float:
         """From an arrival at an mbarrier of another block until a wait there returns."""
@@ -272,19 +283,38 @@ class Prices:
             return Price(ASSUMED["try_wait"], ASSUMED["try_wait"])
         return Price(ASSUMED["issue"], ASSUMED["exchange"] if family.endswith(".sync") else ASSUMED["result"])
 
-    def arithmetic(self, opcode: str) -> Rate:
-        """The kernel's own arithmetic: as measured, if the instruction is known."""
+    def work(self, op: Op) -> Work:
+        """The kernel's own arithmetic, all of one opcode, or a stretch of a kernel in PTX."""
+        key = op.stretch or (op.opcode, op.number)
+        work = self._works.get(key)
+        if work is None:
+            work = self._works[key] = (
+                work_of(op.stretch, self._rate) if op.stretch else self._of_one(op.opcode, op.number)
+            )
+        return work
+
+    def _of_one(self, opcode: str, number: int) -> Work:
+        rate = self._rate(opcode)
+        return Work(number, {opcode: rate.pipe * number}, max(rate.interval * number, rate.latency))
+
+    def _rate(self, opcode: str) -> Rate:
+        """As measured, if the instruction was; otherwise as the pipe."""
         rate = self._rates.get(opcode)
         if rate is None:
             rate = self._rates[opcode] = self._find_rate(opcode)
         return rate
 
     def _find_rate(self, opcode: str) -> Rate:
-        rows = {what: [row.median for row in self.table.of(opcode) if row.what == what] for what in WHAT}
+        if opcode == "arithmetic":  # what a kernel in Python does without tcemu.gemm.scalar
+            return Rate(ASSUMED["arithmetic"], ASSUMED["result"], opcode, 1)
+        rows, pipe = self._measured(opcode), pipe_of(opcode)
         if not all(rows.values()):
-            return Rate(ASSUMED["arithmetic"], ASSUMED["result"], 1)
-        pipe = PARTITIONS * min(rows["SM interval"])
-        return Rate(max(rows["interval"][0], 1), rows["latency"][0], max(pipe, 1))
+            return Rate(pipe.interval, self._measured(pipe.like)["latency"][0], pipe.name, pipe.interval)
+        clocks = max(PARTITIONS * min(rows["SM interval"]), 1)
+        return Rate(max(rows["interval"][0], 1), rows["latency"][0], pipe.name, clocks)
+
+    def _measured(self, opcode: str) -> dict[str, list[float]]:
+        return {what: [row.median for row in self.table.of(opcode) if row.what == what] for what in WHAT}
 
     def _curve(self, name: str, what: str, by: str, **how: str | int) -> Curve:
         rows = [row for row in self.table.of(name) if row.what == what and how.items() <= row.how.items()]

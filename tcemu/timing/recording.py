@@ -10,7 +10,7 @@ copies or products. Operations contribute to tokens and wait for them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
 from tcemu.machine import events
@@ -62,7 +62,9 @@ class Recorder:
 class _Warp:
     """The state of a warp while it runs."""
 
-    __slots__ = ("computed", "current", "done", "lives", "ops", "products", "reads", "sourced", "waited", "writers")
+    __slots__ = (
+        "computed", "current", "done", "last", "lives", "ops", "products", "reads", "sourced", "waited", "writers",
+    )  # fmt: skip
 
     def __init__(self, ops: list[Op]) -> None:
         self.ops = ops
@@ -72,6 +74,8 @@ class _Warp:
         #: of a kernel in PTX: what the next operation reads, and the operations that each instruction was
         self.sourced: events.Sourced | None = None
         self.done: dict[tuple[str, int], list[int]] = {}
+        #: the latest instruction of each program
+        self.last: dict[str, int] = {}
         self.lives = Lifetimes()
         #: operations whose results were read since the last operation: the next one needs them
         self.reads: set[int] = set()
@@ -80,6 +84,13 @@ class _Warp:
         self.products = 0
         #: values that the kernel has computed since the latest operation, and not yet written into registers
         self.computed = 0
+
+    def results(self, program: str, sources: Iterable[tuple[int, int]]) -> Iterator[int]:
+        """The operations that instructions of a program were, each so many executions ago."""
+        for number, age in sources:
+            operations = self.done.get((program, number), ())
+            if age < len(operations):
+                yield operations[-1 - age]
 
 
 class _Block:
@@ -107,6 +118,7 @@ class _Block:
             self._read(warp, range(first, first + registers.bank.bits.shape[1]))
             warp.lives.used(registers.bank, len(warp.ops))
         if warp.sourced is not None:
+            op.again = self._stretch(warp, warp.sourced)
             self._trace(warp, warp.sourced)
         op.reads, warp.reads = tuple(warp.reads), set()
         if op.kind == "wgmma":
@@ -120,12 +132,21 @@ class _Block:
         self.warps[event.by.warp].sourced = event
 
     @staticmethod
+    def _stretch(warp: _Warp, event: events.Sourced) -> bool:
+        """The ordinary instructions before the operation that begins; whether a loop has begun again."""
+        last = warp.last.get(event.program, -1)
+        warp.last[event.program] = event.number
+        stretch = event.since(last)
+        if stretch.instructions:
+            op = Op("arithmetic", "arithmetic", event.by.site, stretch=stretch, number=len(stretch.instructions))
+            op.reads = tuple(warp.results(event.program, stretch.sources))
+            warp.ops.append(op)
+        return stretch.again
+
+    @staticmethod
     def _trace(warp: _Warp, event: events.Sourced) -> None:
         """The operation that begins reads those that the instructions were."""
-        for number, age in event.sources:
-            operations = warp.done.get((event.program, number), ())
-            if age < len(operations):
-                warp.reads.add(operations[-1 - age])
+        warp.reads.update(warp.results(event.program, event.sources))
         warp.done.setdefault((event.program, event.number), []).append(len(warp.ops))
 
     def computed(self, event: events.Computed) -> None:

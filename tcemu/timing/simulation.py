@@ -184,7 +184,7 @@ class Multiprocessor:
         self.issue = [0.0] * PARTITIONS
         self.tensor = [0.0] * PARTITIONS
         self.path = [0.0] * PARTITIONS
-        self.banks = self.l2 = self.engine = 0.0
+        self.banks = self.l2 = self.stores = self.engine = 0.0
         #: pipes of ordinary instructions, by sub-partition and opcode
         self.pipes: defaultdict[tuple[int, str], float] = defaultdict(float)
         #: block and warpgroup whose product the tensor cores computed last, and all that have products

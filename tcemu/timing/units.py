@@ -7,7 +7,8 @@ Each of the four sub-partitions has its own issue slots, tensor core and path; w
     tensor core     a product at a time; a wgmma occupies all four
     path            from a sub-partition to the memories: for shared memory, and for cp.async
     banks           of shared memory: a wavefront in a cycle
-    L2              what the SM moves to and from it
+    L2              what the SM loads from it
+    stores          what it stores to the L2
     copy engine     bulk and tensor copies
 """
 
@@ -54,8 +55,12 @@ def earliest(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> tuple[float,
         when, cause = warp.held, "issue"
     if op.kind == "mma" and sm.tensor[part] > when:
         when, cause = sm.tensor[part], "tensor core"
-    if op.kind == "arithmetic" and sm.pipes[part, op.opcode] > when:
-        when, cause = sm.pipes[part, op.opcode], "issue"
+    if op.kind == "arithmetic":
+        for pipe in sm.prices.work(op).pipes:
+            if sm.pipes[part, pipe] > when:
+                when, cause = sm.pipes[part, pipe], "issue"
+    if op.kind == "global" and op.writes and sm.stores - AHEAD > when:
+        when, cause = sm.stores - AHEAD, "global memory"
     if op.kind in _PATHS and sm.path[part] - AHEAD > when:
         when, cause = sm.path[part] - AHEAD, _PATHS[op.kind]
     return when, cause  # type: ignore[return-value]
@@ -97,12 +102,12 @@ def _until(sm: Multiprocessor, warp: Warp, token: Token, interval: float) -> flo
 
 def _arithmetic(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
     """The kernel's own arithmetic: the next operation needs the result, since most of them do."""
-    rate, part = sm.prices.arithmetic(op.opcode), warp.index % PARTITIONS
-    _issue(sm, warp, now, op.number)
-    sm.pipes[part, op.opcode] = now + rate.pipe * op.number
-    end = now + rate.interval * op.number
-    warp.ready[warp.number] = max(end, now + rate.latency)
-    return warp.ready[warp.number]
+    work, part = sm.prices.work(op), warp.index % PARTITIONS
+    _issue(sm, warp, now, work.slots)
+    for pipe, clocks in work.pipes.items():
+        sm.pipes[part, pipe] = now + clocks
+    warp.ready[warp.number] = now + work.until
+    return now + work.until
 
 
 def _shared(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
@@ -115,8 +120,12 @@ def _shared(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
 
 
 def _global(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
-    sm.l2 = max(now, sm.l2) + op.sectors / ASSUMED["sectors"]
-    warp.ready[warp.number] = sm.l2 + (0 if op.writes else sm.prices.load)
+    if op.writes:
+        sm.stores = max(now, sm.stores) + sm.prices.store(op.bytes, op.sectors)
+        warp.ready[warp.number] = now
+    else:
+        sm.l2 = max(now, sm.l2) + op.sectors / ASSUMED["sectors"]
+        warp.ready[warp.number] = sm.l2 + sm.prices.load
     for token in op.gives:
         sm.give(warp, token, now + sm.prices.handed_on(op.known))
     return _addressed(sm, warp, now)

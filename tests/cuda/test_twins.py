@@ -50,16 +50,21 @@ def test_the_twin_from_its_source(nvrtc, name):
     same(name, twins.compiled)
 
 
+#: The twins whose cycles are not compared: the kernels in Python look at each load at once, and nvcc does not.
+APART = ("split_k", "wgmma_epilogue", "paged_decode")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["wmma_global", "mma_pipeline", "mma_sparse", "wgmma_tma-f16", "wgmma_cluster"])
+@pytest.mark.parametrize("name", some([name for name in TWINS if name not in APART], 5))
 def test_the_twin_takes_as_many_cycles_as_the_python_kernel(name):
-    """Where neither computes anything between its products: ordinary instructions of PTX are free."""
+    """Closely if neither computes anything between its products; otherwise nvcc interleaves what Python does not."""
+    computes = name.startswith(("attention", "grouped_fp8", "w4a16"))
     ours, theirs, given = TWINS[name]
     python, cuda_cpp = Timeline(), Timeline()
     ours(*given, sanitizer="off", observers=[python])
     with twins.emulated(from_storage, sanitizer="off", observers=[cuda_cpp]):
         theirs(*given)
-    assert cuda_cpp.cycles == pytest.approx(python.cycles, rel=0.03)
+    assert cuda_cpp.cycles == pytest.approx(python.cycles, rel=0.12 if computes else 0.03)
 
 
 @pytest.mark.live_gpu

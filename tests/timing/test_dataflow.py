@@ -32,8 +32,21 @@ def operations(timeline):
     return [(op.opcode.partition(".")[0], sorted(op.reads)) for op in ops]
 
 
+def without_arithmetic(timeline):
+    """The operations as `operations` gives them, but the kernel's own arithmetic stands for what it reads."""
+    found, numbers, sources = [], {}, {}
+    for number, (name, read) in enumerate(operations(timeline)):
+        through = set().union(*(sources.get(each, {each}) for each in read))
+        if name == "arithmetic":
+            sources[number] = through
+            continue
+        numbers[number] = len(found)
+        found.append((name, sorted(numbers[each] for each in through)))
+    return found
+
+
 def reads(body, function=""):
-    return operations(timed(body, function))
+    return without_arithmetic(timed(body, function))
 
 
 # ---------------------------------------------------------------------------------------------- straight code
@@ -71,23 +84,10 @@ def test_a_chain_of_loads_and_products():
     ]  # fmt: skip
 
 
-def without_arithmetic(timeline):
-    """The operations as `operations` gives them, but the kernel's own arithmetic stands for what it reads."""
-    found, numbers, sources = [], {}, {}
-    for number, (name, read) in enumerate(operations(timeline)):
-        through = set().union(*(sources.get(each, {each}) for each in read))
-        if name == "arithmetic":
-            sources[number] = through
-            continue
-        numbers[number] = len(found)
-        found.append((name, sorted(numbers[each] for each in through)))
-    return found
-
-
 def test_a_kernel_in_python_reads_the_same_and_takes_as_long():
     ours, theirs = Timeline(), timed(CHAIN)
     tcemu.launch(chain, 1, 32, (np.zeros(64, np.uint32),), shared=1024, observers=[ours], sanitizer="off")
-    assert without_arithmetic(ours) == operations(theirs)
+    assert without_arithmetic(ours) == without_arithmetic(theirs)
     assert theirs.cycles == pytest.approx(ours.cycles, rel=0.05)
 
 
@@ -201,3 +201,82 @@ def test_nothing_is_analysed_unless_an_observer_asks(monkeypatch, more):
     assert not analysed
     kernel(1, 32, np.zeros(32, np.uint32), observers=[Timeline()])
     assert len(analysed) == 1
+
+
+# ---------------------------------------------------------------------------------------------- ordinary instructions
+
+
+def stretches(body):
+    """Of warp 0: the opcodes of each stretch of ordinary instructions that count."""
+    ops = timed(body)._recorder.launch.blocks[0].warps[0]
+    return [[each.opcode for each in op.stretch.instructions] for op in ops if op.stretch]
+
+
+def test_what_is_stored_counts_and_what_makes_addresses_and_conditions_does_not():
+    assert stretches("""
+        ld.global.f32 %f1, [%rd1];
+        fma.rn.f32 %f2, %f1, %f1, %f1;
+        neg.f32 %f3, %f2;
+        mov.f32 %f4, %f3;
+        ex2.approx.ftz.f32 %f5, %f4;
+        mul.lo.u32 %r1, %r0, 4;
+        cvt.u64.u32 %rd2, %r1;
+        add.u64 %rd3, %rd0, %rd2;
+        add.u32 %r2, %r0, 1;
+        setp.lt.u32 %p1, %r2, 99;
+        @%p1 st.global.f32 [%rd3], %f5;
+    """) == [["fma.rn.f32", "ex2.approx.ftz.f32"]]
+
+
+def test_a_condition_that_selects_data_counts():
+    assert stretches("""
+        ld.global.u32 %r1, [%rd1];
+        setp.lt.u32 %p1, %r1, 5;
+        selp.b32 %r2, %r1, 7, %p1;
+        st.global.u32 [%rd1], %r2;
+    """) == [["setp.lt.u32", "selp.b32"]]
+
+
+def test_a_loop_counts_each_time_and_a_branch_that_is_not_taken_does_not():
+    assert stretches("""
+        mov.u32 %r2, 0;
+        mov.u32 %r3, 0;
+    AGAIN:
+        ld.global.u32 %r1, [%rd1];
+        xor.b32 %r2, %r2, %r1;
+        setp.eq.u32 %p2, %r3, 77;
+        @!%p2 bra ON;
+        not.b32 %r2, %r2;
+        popc.b32 %r2, %r2;
+    ON:
+        add.u32 %r3, %r3, 1;
+        setp.lt.u32 %p1, %r3, 3;
+        @%p1 bra AGAIN;
+        shl.b32 %r4, %r2, 2;
+        st.global.u32 [%rd1], %r4;
+    """) == [["xor.b32"], ["xor.b32"], ["xor.b32", "shl.b32"]]
+
+
+def cycles_of(count, text, chains=1):
+    """Cycles of `count` instructions on values in registers, in chains that do not depend on each other."""
+    lines = [text.format(d=f"%f{1 + number % chains}") for number in range(count)]
+    names = [f"%f{1 + chain}" for chain in range(chains)]
+    loads = [f"ld.global.f32 {name}, [%rd1];" for name in names]
+    stores = [f"st.global.f32 [%rd1], {name};" for name in names]
+    return timed("\n".join([*loads, *lines, *stores])).cycles
+
+
+@pytest.mark.parametrize(
+    ("text", "latency", "interval"),
+    [
+        ("fma.rn.f32 {d}, {d}, {d}, {d};", 3.95, 1),
+        ("max.f32 {d}, {d}, %f0;", 3.95, 2),
+        ("ex2.approx.ftz.f32 {d}, {d};", 16.95, 8),
+    ],
+)
+def test_chains_take_the_measured_latency_and_others_the_pipe(text, latency, interval):
+    """What an H200 took: costs/sm_90a.json, one warp."""
+    chain = (cycles_of(128, text) - cycles_of(64, text)) / 64
+    apart = (cycles_of(128, text, 8) - cycles_of(64, text, 8)) / 64
+    assert chain == pytest.approx(latency, rel=0.02)
+    assert apart == pytest.approx(max(interval, latency / 8), rel=0.05)

@@ -83,7 +83,7 @@ RUNGS = (
             "One step of the loop is `c = fma(a[row][i], b[column][i], c)`, with both factors converted to f32.",
         ),
         (),
-        ((19, 37, 23),), (64, 64, 64), _cycles(45000, 25000), _cycles(20554, 18743), fused_chain=True,
+        ((19, 37, 23),), (64, 64, 64), _cycles(45000, 25000), _cycles(20554, 18909), fused_chain=True,
     ),
     Rung(
         2, "wmma", "A warp for each 16 x 16",
@@ -98,7 +98,7 @@ RUNGS = (
             "The accumulator is a fragment of zeros before the loop: 8 registers in each lane.",
         ),
         ("wmma.mma",),
-        ((64, 32, 48),), _SMALL, _cycles(12000, 9800), _cycles(10632, 8533),
+        ((64, 32, 48),), _SMALL, _cycles(12500, 10500), _cycles(11255, 9996),
     ),
     Rung(
         3, "mma_sync", "Fragments by hand",
@@ -118,7 +118,7 @@ RUNGS = (
             ),
         ),
         ("mma.sync",),
-        ((72, 168, 38),), _SMALL, _cycles(12500, 10500), _cycles(11166, 8984),
+        ((72, 168, 38),), _SMALL, _cycles(14000, 11500), _cycles(12554, 10298),
     ),
     Rung(
         4, "ldmatrix", "Shared memory and ldmatrix",
@@ -138,7 +138,7 @@ RUNGS = (
             "B comes as rows along k too, so ldmatrix needs no .trans; its registers 0 and 2 belong to columns 0-7.",
         ),
         ("ldmatrix", "mma.sync"),
-        _AWKWARD, _SMALL, _cycles(40000, 40000), _cycles(28904, 35466),
+        _AWKWARD, _SMALL, _cycles(40000, 40000), _cycles(30645, 37206),
     ),
     Rung(
         5, "cp_async", "Stages of cp.async",
@@ -155,7 +155,7 @@ RUNGS = (
             "Where may the copy for step + 2 be issued? Its stage is the one that step - 1 has read.",
         ),
         ("cp.async", "ldmatrix", "mma.sync"),
-        _AWKWARD, _SMALL, _cycles(31000, 31000), _cycles(28158, 28030),
+        _AWKWARD, _SMALL, _cycles(31000, 31000), _cycles(29418, 29290),
     ),
     Rung(
         6, "swizzle", "Other banks for other rows",
@@ -170,7 +170,7 @@ RUNGS = (
             "Mind the precedence: in both languages, +, * and % bind more tightly than ^.",
         ),
         ("cp.async", "ldmatrix", "mma.sync"),
-        _AWKWARD, _SMALL, _cycles(8000, 8000), _cycles(6887, 6759),
+        _AWKWARD, _SMALL, _cycles(9500, 9500), _cycles(8547, 8419),
     ),
     Rung(
         7, "wgmma_tma", "wgmma and TMA",
@@ -190,7 +190,7 @@ RUNGS = (
             "A step of 16 along k is 32 bytes in the descriptor's start address. Tiles begin at multiples of 1,024.",
         ),
         ("wgmma.mma_async", "cp.async.bulk.tensor"),
-        ((200, 300, 392),), _LARGE, _cycles(21000, 21000), _cycles(19823, 19823),
+        ((200, 300, 392),), _LARGE, _cycles(28000, 28000), _cycles(26857, 26857),
     ),
     Rung(
         8, "warp_specialised", "A producer and consumers",
@@ -205,7 +205,7 @@ RUNGS = (
             "All four warps of the warpgroup execute setmaxnreg, though only one lane copies.",
         ),
         ("wgmma.mma_async", "cp.async.bulk.tensor", "setmaxnreg.inc", "setmaxnreg.dec"),
-        ((200, 300, 392),), _LARGE, _cycles(20500, 20500), _cycles(19509, 19509),
+        ((200, 300, 392),), _LARGE, _cycles(27000, 27000), _cycles(26010, 26010),
     ),
     Rung(
         9, "cluster", "A cluster shares B",
@@ -222,7 +222,7 @@ RUNGS = (
             "No block may exit while the other one signals its mbarriers: end with the barrier of the cluster.",
         ),
         ("wgmma.mma_async", ".multicast::cluster", "setmaxnreg.inc", "setmaxnreg.dec"),
-        ((300, 300, 392),), _LARGE, _cycles(22000, 22000), _cycles(20767, 20719), cluster=(1, 2),
+        ((300, 300, 392),), _LARGE, _cycles(28500, 28500), _cycles(27268, 27220), cluster=(1, 2),
     ),
     Rung(
         10, "persistent", "As many blocks as multiprocessors",
@@ -239,7 +239,7 @@ RUNGS = (
             "The last stage of a tile must be released too; before, the kernel ended there.",
         ),
         ("wgmma.mma_async", ".multicast::cluster", "setmaxnreg.inc", "setmaxnreg.dec"),
-        ((600, 500, 136),), _LARGE, _cycles(20000, 20000), _cycles(18718, 18697), cluster=(1, 2), persistent=True,
+        ((600, 500, 136),), _LARGE, _cycles(26000, 26000), _cycles(24983, 24965), cluster=(1, 2), persistent=True,
     ),
 )  # fmt: skip
 NAMES = tuple(each.name for each in RUNGS)

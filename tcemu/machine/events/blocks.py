@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +26,10 @@ __all__ = [
     "Exited",
     "Faulted",
     "Issued",
+    "Ordinary",
     "RegistersMoved",
     "Sourced",
+    "Stretch",
     "Stuck",
     "WaitKind",
     "Waiting",
@@ -92,18 +95,39 @@ class Issued(WarpEvent):
         return self.instruction.opcode
 
 
+class Ordinary(NamedTuple):
+    """An ordinary instruction of a stretch; `reads` are those before it there whose results it reads, from 0."""
+
+    opcode: str
+    reads: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Stretch:
+    """The ordinary instructions between two events of a warp, and what they read from before: see Sourced.
+
+    `again` is whether the warp has gone back to an earlier place of the program on the way, as in a loop.
+    """
+
+    instructions: tuple[Ordinary, ...]
+    sources: tuple[tuple[int, int], ...]
+    again: bool
+
+
 @dataclass(eq=False)
 class Sourced(WarpEvent):
     """Whose results the instruction reads that the warp issues next: a front end that runs a program knows.
 
     `number` is the instruction's number in the program. `sources` are earlier instructions of the program, each with
     how often it has been executed since: 0 if its latest result is read. If ways meet, those of all ways are there.
-    Only observers get it whose attribute `also` contains it.
+    `since(last)` are the ordinary instructions that a warp has executed since it began the one with the number `last`
+    (-1: since the program's start). Only observers get the event whose attribute `also` contains it.
     """
 
     program: str
     number: int
     sources: tuple[tuple[int, int], ...]
+    since: Callable[[int], Stretch]
 
 
 @dataclass(eq=False)

@@ -75,7 +75,7 @@ TEXTS: _Texts = MappingProxyType(
     }
 )
 #: The first target that has an instruction, if the oldest ones do not.
-_LEAST = {
+_FROM = {
     "cvt.rn.f16x2.f32": 80,
     "fma.rn.bf16x2": 80,
     "redux.sync.add.s32": 80,
@@ -87,7 +87,7 @@ _LEAST = {
 def arithmetic(target: str, version: str) -> Iterator[Probe]:
     """A probe for each instruction and number of warps."""
     for number, (name, text) in enumerate(TEXTS.items()):
-        if target_named(target).number < _LEAST.get(name, 0):
+        if target_named(target).number < _FROM.get(name, 0):
             continue
         for warps in WARPS:
             yield _probe(name, text, warps, f"arithmetic_{number}_{warps}")
