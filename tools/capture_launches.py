@@ -106,7 +106,8 @@ def _memory(array: Any) -> tuple[int, int]:
 
 def _parameters(kernel: Kernel, given: tuple[Any, ...], distinct: list[Any]) -> list[dict[str, Any]]:
     """Each parameter's bytes, and where arrays' addresses and tensor maps belong in them."""
-    found, numbers = [], {_memory(each): number for number, each in enumerate(distinct)}
+    found: list[dict[str, Any]] = []
+    numbers = {_memory(each): number for number, each in enumerate(distinct)}
     for argument, parameter in zip(given, kernel.function.parameters, strict=True):
         arrays = _arrays(argument)
         places = [numbers[_memory(each)] for each in arrays]

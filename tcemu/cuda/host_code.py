@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from tcemu.cuda.one_branch import one_branch
 from tcemu.extras import require
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ _HOST_CONSTANT = re.compile(
     r"\b__host__(?=(?:\s+(?:static|inline|__forceinline__))*\s+const(?:expr|eval)\b(?!\s+__device__))"
     r"|(?<=\bconstexpr )__host__(?!\s+__device__)|(?<=\bconsteval )__host__(?!\s+__device__)"
 )
+_AHEAD = re.compile(rb"__(?:global|device)__\s*\Z")
 _HEADLESS = re.compile(rb"\btemplate\s*<[^;{}()]*>\s*\Z")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 #: What a file, a namespace, extern "C" {}, a template and #if hold, one inside another.
@@ -162,7 +164,7 @@ def _parser() -> Parser:
 
 
 def _parts(raw: bytes) -> Iterator[Part]:
-    hidden = _ASM.sub(lambda match: re.sub(rb"[^\n]", b" ", match[0]), raw)
+    hidden = one_branch(_ASM.sub(lambda match: re.sub(rb"[^\n]", b" ", match[0]), raw))
     yield from _inside(_parser().parse(hidden).root_node, raw)
 
 
@@ -189,7 +191,10 @@ def _of_one(node: Node) -> bool:
 
 def _part(node: Node, inner: Node, raw: bytes) -> Part:
     body = inner.child_by_field_name("body")
-    head = raw[node.start_byte : body.start_byte if body else node.end_byte].decode(errors="replace")
+    # where the parser has lost its way, __global__ may stand before what it takes for the function
+    before = max(node.start_byte - 40, 0)
+    start = match.start() if (match := _AHEAD.search(raw, before, node.start_byte)) else node.start_byte
+    head = raw[start : body.start_byte if body else node.end_byte].decode(errors="replace")
     text = SILENT.sub(" ", raw[node.start_byte : node.end_byte].decode(errors="replace"))
     end = node.end_byte + (raw[node.end_byte : node.end_byte + 1] == b";")
     # a class may have members for either side, and is kept if one is for the device

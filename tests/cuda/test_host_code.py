@@ -203,3 +203,43 @@ __host__ __device__ constexpr int h() { return 1; }
 """
     expected = source.replace("__host__ static", "         static").replace("__host__ int", "         int")
     assert device_side(source).text == expected
+
+
+def test_conditions_inside_a_kernel_do_not_hide_what_follows_it():
+    source = """namespace tools {
+template <class T, class... More>
+__launch_bounds__((A + B) * 32, 1)
+__cluster_dims__(size<T>)
+__global__ void kernel(
+#ifdef WIDE
+    long n
+#else
+    int n
+#endif
+) {
+    State state{
+        0,
+#ifdef TIMED
+        &timings[0], std::cout,
+#endif
+        nullptr
+    };
+#ifdef WIDE
+    if (n > 1) {
+#else
+    if (n > 2) {
+#endif
+        n = '{';
+    }
+}
+template <class T, class... More>
+__host__ void run(T &x) {
+    kernel<T, More...><<<1, 1>>>(x);
+}
+}
+"""
+    side = device_side(source)
+    assert side.left_out == ("run",)
+    lines, before = side.text.splitlines(), source.splitlines()
+    assert [each.strip() for each in lines[26:30]] == [""] * 4
+    assert lines[:26] + lines[30:] == before[:26] + before[30:]
