@@ -23,6 +23,7 @@ _OUTER = re.compile(rb"\b(?:namespace|extern|class|struct|union|enum)\b[^()=]*\Z
 def one_branch(source: bytes) -> bytes:
     r"""The source with spaces for the directives and all but the first branches of conditions inside functions.
 
+    >>> from tcemu.cuda.one_branch import one_branch
     >>> one_branch(b"int f() {\n#if A\n  g(\n#else\n  h(\n#endif\n  1); }").split(b"\n")
     [b'int f() {', b'     ', b'  g(', b'     ', b'    ', b'      ', b'  1); }']
     """
