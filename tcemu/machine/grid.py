@@ -122,7 +122,7 @@ class Grid:
         """Run this grid, which is the first of its stream, and those after it."""
         self.begin()
         try:
-            stuck = self.scheduler.run()
+            stuck = self._stuck()
             if stuck:
                 full = self._full() if self._waiting and any(each.elsewhere for each in stuck) else ""
                 waiting = [tuple(waits) for _, waits in groupby(stuck, key=lambda each: each.by.block)]
@@ -145,6 +145,18 @@ class Grid:
             # its blocks and its warps refer to each other, so it is not.
             for grid in self._stream():
                 grid.forget()
+
+    def _stuck(self) -> tuple[Waiting, ...]:
+        """Run all warps until they exit; if some cannot, return what they wait for.
+
+        An observer that has put events off is asked to `settle` if an error ends the launch: its own may come first.
+        """
+        try:
+            return self.scheduler.run()
+        except BaseException:
+            for observer in self.observers:
+                getattr(observer, "settle", _nothing)()
+            raise
 
     def forget(self) -> None:
         """Let go of the observers and of what belongs to them."""
@@ -368,6 +380,10 @@ def _every(*_: object) -> bool:
 
 def _none(*_: object) -> bool:
     return False
+
+
+def _nothing() -> None:
+    return None
 
 
 def _follows(waits: Sequence[Waiting]) -> bool:

@@ -1,7 +1,8 @@
-"""Compares and notes, for the sanitizer, the loads and stores in the log of a warp: many in one call.
+"""Compares and notes, for the sanitizer, the loads and stores in the logs of warps: many in one call.
 
-The log is that of tcemu.machine.events.Accesses. `heads` finds its records, and which of them are of one sort;
-`advance` does for each what native/shadow.py does for a single one, and stops at the first that does not fit.
+The logs are those of tcemu.machine.events.Accesses, one behind the other. `heads` finds their records, and which of
+them are of one sort; `advance` does for each what native/shadow.py does for a single one, and stops at the first that
+does not fit.
 """
 
 from __future__ import annotations
@@ -15,18 +16,21 @@ from tcemu.native.shadow import claim, load, reread, store
 SHARED, GLOBAL, GENERIC = 0, 1, 2
 #: Sorts of a record that has no lanes, and of one whose lanes use several state spaces.
 NOTHING, SEVERAL = -2, -1
-#: The fields of a sort: the instruction of its first record, the mask, the space, whether it writes, and the bytes of a
-#: lane; what to add to an address; the mark of lane 0, and the record before (see records.link); whether a load is .nc;
-#: the sort before it of the same line, with another mask or space, or -1.
-NUMBER, MASK, SPACE, WRITES, SIZE, BASE, FIRST, BEFORE, INCOHERENT, OLDER, FIELDS = range(11)
-#: The scalars of `advance`: of shared memory the bits of a cell, whether loads and stores can be noted, the threads; of
-#: global memory the bits of a cell, the bytes that have cells, the threads; the bytes of copies that wrote and that
-#: read, and of tensor maps, first and end each; and what comes back, added to what is there: the bytes that have been
-#: written, first and end, and how many loads are listed.
+#: The fields of a sort: the instruction of its first record, the mask, the space, whether it writes, the number of its
+#: log, and the bytes of a lane; what to add to an address; the mark of lane 0, and the record before (see
+#: records.link); whether a load is .nc; the sort before it of the same line, with another mask or space, or -1.
+NUMBER, MASK, SPACE, WRITES, LOG, SIZE, BASE, FIRST, BEFORE, INCOHERENT, OLDER, FIELDS = range(12)
+#: The scalars of `advance`: of shared memory the bits of a cell, whether loads and stores can be noted; of global
+#: memory the bits of a cell, the bytes that have cells; the bytes of copies that wrote and that read, and of tensor
+#: maps, first and end each; and what comes back, added to what is there: the bytes that have been written, first and
+#: end, and how many loads are listed.
 (
-    SHIFT, LOADS, STORES, OWN, FAR_SHIFT, COVERED, FAR_OWN, STORED, STORED_END, LOADED, LOADED_END, MAPS, MAPS_END,
+    SHIFT, LOADS, STORES, FAR_SHIFT, COVERED, STORED, STORED_END, LOADED, LOADED_END, MAPS, MAPS_END,
     LOW, HIGH, LISTS, SCALARS,
-) = range(17)  # fmt: skip
+) = range(15)  # fmt: skip
+#: What `advance` needs to know of a warp: its row among the reads of shared memory, and what stands for its threads in
+#: shared and in global memory.
+READER, OWN, FAR_OWN, WARP = range(4)
 #: Why `advance` stops: it has done all; this record does not fit; the number of this sort is missing.
 DONE, SINGLE, UNNUMBERED = 0, 1, 2
 #: Rows of the marks of global memory: see global_shadow.py.
@@ -36,18 +40,20 @@ _WIDEST = 32
 
 
 @njit(cache=True, nogil=True)
-def heads(heads, words, lengths, rows, latest, own, window, place, ats, sorts, fields):  # type: ignore[no-untyped-def]
-    """Find the records of a log: where each begins, and its sort. Return their number and that of the sorts.
+def heads(heads, words, begins, lengths, rows, latest, own, window, place, ats, sorts, fields):  # type: ignore[no-untyped-def]
+    """Find the records of logs: where each begins, and its sort. Return their number and that of the sorts.
 
-    `heads` and `words` are the log as u32 and as i64, `lengths` the words of a record by instruction. `rows` have for
-    each instruction the group that shares records, the space, whether it writes, its bytes and whether it is .nc;
-    `latest` has room for a number by group.
-    Generic addresses from `own` to `own` + `window` are shared memory. `place` is added to addresses there. Records of
-    sorts that do not fit in `fields` are left for another call.
+    `heads` and `words` are the logs as u32 and as i64, which begin at the words `begins`; `lengths` the words of a
+    record by instruction. `rows` have for each instruction the group that shares records, the space, whether it writes,
+    its bytes and whether it is .nc; `latest` has room for a number by group. Generic addresses from `own` to `own` +
+    `window` are shared memory. `place` is added to addresses there. Records of sorts that do not fit in `fields` are
+    left for another call.
     """
-    at, count, made = 0, 0, 0
-    latest[:] = -1
+    at, count, made, log = 0, 0, 0, -1
     while at < len(words):
+        if log + 1 < len(begins) and at == begins[log + 1]:
+            latest[:] = -1
+            log += 1
         number, mask = heads[2 * at], heads[2 * at + 1]
         space, base = rows[number, 1], 0
         if space == GENERIC and mask:
@@ -73,6 +79,7 @@ def heads(heads, words, lengths, rows, latest, own, window, place, ats, sorts, f
                 fields[made, OLDER], latest[group] = latest[group], made
                 fields[made, NUMBER], fields[made, MASK], fields[made, SPACE] = number, mask, space
                 fields[made, WRITES], fields[made, SIZE], fields[made, INCOHERENT] = rows[number, 2:5]
+                fields[made, LOG] = log
                 fields[made, FIRST] = fields[made, BEFORE] = 0
                 fields[made, BASE] = place + base if space == SHARED else 0
                 made += 1
@@ -182,15 +189,16 @@ def _note(sort, cells, lanes, written, reads, mine, own, known, threads, column,
 
 @njit(cache=True, nogil=True)
 def advance(  # type: ignore[no-untyped-def]
-    words, ats, sorts, begin, end, fields, scalars, written, reads, mine, known, threads, column, clock, lanewise, row,
+    words, ats, sorts, begin, end, fields, warps, scalars, written, reads, known, threads, column, clock, lanewise, row,
     accessed, marks, far_threads, arrays, listed,
 ):  # fmt: skip
     """Note the records from number `begin` to `end` - 1. Return the number of the first one not noted, and why.
 
-    Shared memory: the last writes of cells, the last reads by each reader and by this warp, the number `mine` of them,
-    and of records what records.py keeps. Global memory: the cells that have been accessed, their marks, the threads of
-    accesses, and `arrays` (first byte, end, whether it has been written). Loads from arrays that have not been written
-    are only listed: in `listed`, the number of the record, its array, and its first byte and end.
+    `warps` say of each log who made it. Shared memory: the last writes of cells, the last reads by each reader, of
+    records what records.py keeps, and the row that all these warps know. Global memory: the cells that have been
+    accessed, their marks, the threads of accesses, and `arrays` (first byte, end, whether it has been written). Loads
+    from arrays that have not been written are only listed: in `listed`, the number of the record, its array, and its
+    first byte and end.
     """
     cells, lanes = np.empty(32 * _WIDEST, np.int64), np.empty(32 * _WIDEST, np.int64)
     for number in range(begin, end):
@@ -200,7 +208,7 @@ def advance(  # type: ignore[no-untyped-def]
         if which == SEVERAL:
             return number, SINGLE
         sort = fields[which]
-        mask, writes, size = sort[MASK], sort[WRITES], sort[SIZE]
+        mask, writes, size, warp = sort[MASK], sort[WRITES], sort[SIZE], warps[sort[LOG]]
         if writes and not _apart(words, at, mask):
             return number, SINGLE
         if sort[SPACE] == SHARED:
@@ -209,8 +217,8 @@ def advance(  # type: ignore[no-untyped-def]
                 return number, SINGLE
             count = _gather(words, at, mask, sort[BASE], scalars[SHIFT], per, cells, lanes)
             if not _note(
-                sort, cells[:count], lanes[:count], written, reads, mine, scalars[OWN], known, threads, column, clock,
-                lanewise, row,
+                sort, cells[:count], lanes[:count], written, reads, warp[READER], warp[OWN], known, threads, column,
+                clock, lanewise, row,
             ):  # fmt: skip
                 return number, SINGLE
             continue
@@ -242,7 +250,7 @@ def advance(  # type: ignore[no-untyped-def]
         if not sort[FIRST]:
             return number, UNNUMBERED
         count = _gather(words, at, mask, 0, 0, 1, cells, lanes)
-        addresses, these, shift, own = cells[:count], lanes[:count], scalars[FAR_SHIFT], scalars[FAR_OWN]
+        addresses, these, shift, own = cells[:count], lanes[:count], scalars[FAR_SHIFT], warp[FAR_OWN]
         if writes:
             done = claim(
                 accessed, marks, _WEAK, _SEEN, addresses, size, shift, sort[FIRST], these, far_threads, own

@@ -28,9 +28,13 @@ class Barriers:
 
     def __init__(self, block: Block) -> None:
         self._block, self._clocks = block, block.clocks
+        #: for each barrier, what the warps knew that have arrived and do not wait, and the warps that wait
         self._arrived: dict[int, Array] = {}
+        self._waiting: dict[int, list[int]] = {}
         #: for each barrier, the number of threads that it waits for, the warps that have arrived, and all that ever did
-        self._counts: dict[int, tuple[int, tuple[int, ...], frozenset[int]]] = {}
+        self._threads: dict[int, int] = {}
+        self._came: dict[int, list[int]] = {}
+        self._ever: dict[int, set[int]] = {}
         #: for each barrier: what the warps that last met there knew, their arrivals, and the warps that waited
         self._last: dict[int, tuple[Array, tuple[By, ...], frozenset[int]]] = {}
         #: lanes that have exited before the others of their warp
@@ -51,21 +55,29 @@ class Barriers:
         if first is not event.by:
             self._twice(event, first)
         self._check_known(event)
+        self._threads[event.barrier] = event.threads
+        self._came.setdefault(event.barrier, []).append(warp)
+        self._ever.setdefault(event.barrier, set()).add(warp)
+        if event.waits:
+            self._clocks.come(warp)
+            self._waiting.setdefault(event.barrier, []).append(warp)
+            return
         row = self._clocks.release(warp, self._clocks.present[warp])  # a barrier counts whole warps
-        _, warps, ever = self._counts.get(event.barrier, (0, (), frozenset()))
-        self._counts[event.barrier] = event.threads, (*warps, warp), ever | {warp}
         before = self._arrived.get(event.barrier)
         self._arrived[event.barrier] = row if before is None else joined(before, row)
 
     def _complete(self, event: BarrierCompleted) -> None:
-        wanted, _, ever = self._counts.get(event.barrier, (0, (), frozenset()))
-        self._counts[event.barrier] = wanted, (), ever
         self._arrivals.pop(event.barrier, None)
-        row = self._arrived.pop(event.barrier, None)
+        self._came.pop(event.barrier, None)
+        row, waiting = self._arrived.pop(event.barrier, None), self._waiting.pop(event.barrier, None)
+        if waiting:
+            met = self._clocks.met(waiting)
+            row = met if row is None else joined(row, met)
         if row is None:
             return
         self._last[event.barrier] = row, event.arrived, frozenset(event.released)
         parted = [by for by in event.arrived if by.warp in self._lanes]
+        wanted = self._threads.get(event.barrier, 0)
         if event.exited or (parted and wanted == WARP * len(self._clocks.present)):
             self._exited(event, parted)
             for warp in self._block.exited:
@@ -75,7 +87,8 @@ class Barriers:
 
     def counts(self, barrier: int) -> tuple[int, tuple[int, ...], frozenset[int]]:
         """The number of threads that a barrier waits for, the warps that have arrived, and all that ever did."""
-        return self._counts.get(barrier, (0, (), frozenset()))
+        ever = frozenset(self._ever.get(barrier, ()))
+        return self._threads.get(barrier, 0), tuple(self._came.get(barrier, ())), ever
 
     def _twice(self, event: BarrierArrived, first: By) -> None:
         by, barrier = event.by, event.barrier

@@ -1,4 +1,4 @@
-"""Many loads and stores of a warp at once, which a front end's native code has made: Accesses.
+"""Many loads and stores of warps at once, which a front end's native code has made: Accesses.
 
 Almost all of them break no rule, and are noted by a kernel, in the order of the log. The first one that the kernel
 cannot note, because somebody must look closer, is passed on as a single event. So the
@@ -7,15 +7,16 @@ reports are the same, and come in the same order. Sections that must see each ac
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from tcemu.backend import backend
 from tcemu.machine.addresses import BLOCK, SHARED
-from tcemu.machine.events import Accessed, Accesses, AccessTable, By
+from tcemu.machine.events import Accessed, Accesses
 from tcemu.machine.events.batches import HEAD
 from tcemu.sanitizer.block import Block
 from tcemu.sanitizer.clocks import THREAD, Array
@@ -23,6 +24,7 @@ from tcemu.sanitizer.global_memory import GlobalMemory
 from tcemu.sanitizer.global_races import GlobalRaces
 from tcemu.sanitizer.global_shadow import Line
 from tcemu.sanitizer.grid import thread_of
+from tcemu.sanitizer.plans import Logs, Owners, Plan, rows_of
 from tcemu.sanitizer.records import Kind
 from tcemu.sanitizer.rules.stores import Stores
 from tcemu.sanitizer.shared import SharedMemory
@@ -35,34 +37,17 @@ if TYPE_CHECKING:
 
 #: The sections whose work on weak accesses is done here; if others receive them, each is passed on by itself.
 _KNOWN = frozenset({SharedMemory, GlobalRaces, GlobalMemory, StoredTiles, Stores, TensorMapReads})
+#: Is called with the number of a log.
+Passes = Callable[[int], object]
 #: The most sorts of accesses that are told apart in one go.
-_SORTS = 256
-_SPACES = {"shared": 0, "global": 1, "generic": 2}
+_SORTS = 1024
 #: Arguments of `advance` where no access to shared memory can be noted.
 _ONE = np.zeros(1, np.int64)
-_NOTHING_NEAR = _ONE, np.zeros((1, 1), np.int64), 0, np.zeros(1, bool), *[_ONE] * 5
+_NOTHING_NEAR = _ONE, np.zeros((1, 1), np.int64), np.zeros(1, bool), *[_ONE] * 5
 #: ... and to global memory.
 _NOTHING_FAR = np.zeros(0, bool), np.zeros((6, 0), np.int64), _ONE, np.zeros((0, 3), np.int64)
 #: More than any address of global memory.
 _MOST = 1 << 62
-#: The most warps whose origins are kept.
-_MOST_BYS = 4096
-
-
-def _rows(table: AccessTable) -> tuple[Array, Array]:
-    """For each instruction: the group whose accesses share a record, the space, whether it writes, its bytes, .nc.
-
-    Then an array for a number of each group.
-    """
-    kept: tuple[Array, Array] | None = table.kept.get(_rows)
-    if kept is None:
-        rows = np.zeros((len(table.words), 5), np.int64)
-        groups: dict[object, int] = {}
-        for number, row in table.rows.items():
-            group = groups.setdefault((row.site, row.instruction.opcode, row.space, row.writes), len(groups))
-            rows[number] = group, _SPACES[row.space], row.writes, row.size, "nc" in row.instruction.words
-        kept = table.kept[_rows] = rows, np.zeros(len(groups), np.int64)
-    return kept
 
 
 class _Room:
@@ -107,13 +92,50 @@ class Batches:
         self.block, self._watch, self.single, self.place, self.label = block, watch, single, place, label
         self.room = _Room(kernels)
         self._known: dict[tuple[str, bool], bool] = {}
+        #: what the kernel needs to know of warps, by plan; lines of loads from global memory, by their sort and lanes
+        self._warps: dict[tuple[Plan, tuple[int, ...]], Array] = {}
+        self.lines: dict[tuple[Owners, int, int], Line] = {}
 
     def __call__(self, event: Accesses) -> None:
         """Note all accesses of a log."""
         self.room.reserve(len(event.log) // (8 * HEAD) + 1)
-        start, end = 0, len(event.log) // 8
-        while start < end:
-            start += _Batch(self, event, start).run()
+        words, start = event.log.view(np.int64), 0
+        while start < len(words):
+            logs = Logs(event.block, event.rank, event.table, (event.warp,), (0,), words[start:])
+            start += _Batch(self, logs).run()
+
+    def several(self, logs: Logs, passes: Passes) -> bool:
+        """Note all accesses of the logs of several warps, unless they must be noted log by log; return whether it did.
+
+        Before an access in a log is passed on by itself, `passes` is called with the number of the log, for what has
+        happened before it.
+        """
+        if not self.block.clocks.alike(logs.warps):
+            return False
+        self.room.reserve(len(logs.words) // HEAD + 1)
+        batch = _Batch(self, logs)
+        if not batch.joint:
+            return False
+        batch.run(passes)
+        return True
+
+    @property
+    def waits(self) -> bool:
+        """Whether a log may be noted later, with those of other warps: the block is in no cluster."""
+        return len(self.block.numbers) == 1
+
+    def warps(self, plan: Plan, warps: tuple[int, ...]) -> Array:
+        """What the kernel needs to know of the warp of each log."""
+        found = self._warps.get((plan, warps))
+        if found is None:
+            kernels, block = self.kernels, self.block
+            found = self._warps[plan, warps] = np.zeros((len(warps), kernels.WARP), np.int64)
+            for log, warp in enumerate(warps):
+                if log in plan.loads:
+                    found[log, kernels.READER] = block.shadow.row_of(warp)
+                found[log, kernels.OWN] = THREAD + 32 * warp
+                found[log, kernels.FAR_OWN] = thread_of(block.neighbour.number, warp)
+        return found
 
     def knows(self, space: str, writes: bool) -> bool:
         """Whether all sections that receive such accesses are known here; the first one has come."""
@@ -125,72 +147,47 @@ class Batches:
         return known
 
 
-class _Plan:
-    """What the logs with the same sorts of accesses have in common: of each sort its row, its mask and its lanes."""
-
-    def __init__(self, table: AccessTable, sorts: list[list[int]], kernels: ModuleType) -> None:
-        self.rows = [table.rows[number] for number, *_ in sorts]
-        self._masks = [mask for _, mask, *_ in sorts]
-        self.lanes = [table.lanes(mask) for mask in self._masks]
-        spaces = [space for _, _, space, _ in sorts]
-        #: the sorts of accesses to shared memory, and whether there are loads, and stores; likewise to global memory
-        self.near = [sort for sort, space in enumerate(spaces) if space == kernels.SHARED]
-        self.far = [sort for sort, space in enumerate(spaces) if space == kernels.GLOBAL]
-        self.loads, self.stores = (any(self.rows[n].writes == writes for n in self.near) for writes in (False, True))
-        #: by sort, and once more for the records of none: stores to global memory; stores to shared memory and loads
-        #: from global memory
-        self.far_stores, self.followed = np.zeros((2, len(sorts) + 2), bool)
-        for sort in self.far + self.near:
-            self.far_stores[sort] = (far := sort in self.far) and self.rows[sort].writes
-            self.followed[sort] = self.rows[sort].writes != far
-        self.keeps, self.follows = bool(self.far_stores.any()), bool(self.followed.any())
-        #: by block and warp: the origins
-        self._bys: dict[tuple[int, int], list[By]] = {}
-
-    def bys(self, block: int, warp: int) -> list[By]:
-        """The origin of the accesses of each sort by a warp."""
-        bys = self._bys.get((block, warp))
-        if bys is None:
-            if len(self._bys) == _MOST_BYS:
-                self._bys.clear()
-            pairs = zip(self._masks, self.rows, strict=True)
-            bys = self._bys[block, warp] = [By(block, warp, mask, row.site) for mask, row in pairs]
-        return bys
-
-
 class _Batch:
-    """A part of a log: as many records as have few enough sorts."""
+    """Logs, or a part of one: as many records as have few enough sorts."""
 
-    def __init__(self, batches: Batches, event: Accesses, start: int) -> None:
-        self._batches, self._event, self._kernels, self._block = batches, event, batches.kernels, batches.block
-        words = event.log.view(np.int64)
-        self._start, self._words = start, words[start:] if start else words
-        self._heads = self._words.view(np.uint32)
-        self._warp, room, table = batches.label(event.warp), batches.room, event.table
+    def __init__(self, batches: Batches, logs: Logs) -> None:
+        self._batches, self._kernels, self._block = batches, batches.kernels, batches.block
+        self._logs, self._words, self._heads = logs, logs.words, logs.words.view(np.uint32)
+        room, table = batches.room, logs.table
+        self._warps = tuple(map(batches.label, logs.warps))
         self._ats, self._sorts, self._fields, self._scalars = room.ats, room.sorts, room.fields, room.scalars
         self._count, used = batches.kernels.heads(
-            self._heads, self._words, table.words, *_rows(table), SHARED + event.rank * BLOCK, BLOCK,
-            batches.place, self._ats, self._sorts, self._fields,
+            self._heads, logs.words, np.array(logs.begins, np.int64), table.words, *rows_of(table),
+            SHARED + logs.rank * BLOCK, BLOCK, batches.place, self._ats, self._sorts, self._fields,
         )  # fmt: skip
-        key = self._fields[:used, :4].tobytes()  # what `heads` has found out
+        key = self._fields[:used, :5].tobytes()  # what `heads` has found out
         plan = table.kept.get(key)
         if plan is None:
-            plan = table.kept[key] = _Plan(table, self._fields[:used, :4].tolist(), batches.kernels)
-        self._plan: _Plan = plan
-        self._bys = plan.bys(event.block, self._warp)
-        #: of loads from global memory, by their sort and some of its lanes: what they have in common
-        self._lines: dict[tuple[int, int], Line] = {}
+            plan = table.kept[key] = Plan(table, self._fields[:used, :5].tolist(), batches.kernels)
+        self._plan: Plan = plan
+        self._owners = plan.owners(logs.block, self._warps)
+        self._bys = self._owners.bys
+        #: the records of the sorts of accesses to shared memory, once they have been made
+        self._records: Array | None = None
 
-    def run(self) -> int:
+    @property
+    def joint(self) -> bool:
+        """Whether the logs of several warps can be noted together: all their accesses have sorts."""
+        whole = self._after(self._count - 1) == len(self._words)
+        sorts = self._sorts[: self._count]
+        return whole and self._block.records.fresh(self._warps) and not (sorts == self._kernels.SEVERAL).any()
+
+    def run(self, passes: Passes = int) -> int:
         """Note the records, one after the other; return how many words they have."""
         begin = number = 0
         kernels, plan, scalars = self._kernels, self._plan, self._scalars
+        warps = self._batches.warps(plan, self._warps)  # which may add rows of reads
         near = self._prepare_near() if plan.near else _NOTHING_NEAR
         scalars[kernels.LOW :] = _MOST, 0, 0
         while number < self._count:
             far = self._prepare_far() if plan.far else _NOTHING_FAR
             number, why = kernels.advance(
-                self._words, self._ats, self._sorts, number, self._count, self._fields, scalars, *near, *far,
+                self._words, self._ats, self._sorts, number, self._count, self._fields, warps, scalars, *near, *far,
                 self._batches.room.listed,
             )  # fmt: skip
             if why == kernels.UNNUMBERED:
@@ -198,6 +195,7 @@ class _Batch:
                 continue
             self._noted(begin, number)
             if why == kernels.SINGLE:
+                passes(self._log(number))
                 for event in self._single(number):
                     self._batches.single(event)
                 begin = number = number + 1
@@ -208,42 +206,57 @@ class _Batch:
     def _after(self, number: int) -> int:
         """The word behind a record."""
         first = self._ats.item(number) - 1
-        return int(first + self._event.table.words.item(self._heads.item(2 * first)))
+        return int(first + self._logs.table.words.item(self._heads.item(2 * first)))
+
+    def _log(self, number: int) -> int:
+        """The number of a record's log."""
+        return bisect_right(self._logs.begins, self._ats.item(number) - 1) - 1
 
     def _single(self, number: int) -> list[Accessed]:
         """The events of a record."""
-        at = int(self._ats[number]) - 1
+        at, log = self._ats.item(number) - 1, self._log(number)
+        event = self._logs.event(log)
         instruction, mask = self._heads[2 * at : 2 * at + 2].tolist()
-        return self._event.single(instruction, mask, self._start + at, self._event.by(instruction, mask))
+        return event.single(instruction, mask, at - self._logs.begins[log], event.by(instruction, mask))
 
     # ---------------------------------------------------------------------------------------- before the kernel
 
     def _prepare_near(self) -> tuple[Any, ...]:
         """What the kernel needs of shared memory: see `advance`."""
-        kernels, scalars, block, warp = self._kernels, self._scalars, self._block, self._warp
+        kernels, scalars, block, plan = self._kernels, self._scalars, self._block, self._plan
         scalars[kernels.LOADS] = scalars[kernels.STORES] = 0
-        knows = self._batches.knows
-        if (self._plan.loads and not knows("shared", False)) or (self._plan.stores and not knows("shared", True)):
+        knows, clocks = self._batches.knows, block.clocks
+        if (plan.loads and not knows("shared", False)) or (plan.stores and not knows("shared", True)):
             return _NOTHING_NEAR
-        if block.clocks.partial[warp]:
+        if not clocks.alike(self._warps):
             return _NOTHING_NEAR
-        records, shadow, fields, mine = block.records, block.shadow, self._fields, 0
-        for sort in self._plan.near:
-            row = self._plan.rows[sort]
-            record = records.ordinary(self._bys[sort], row.instruction.opcode, Kind.ORDINARY, row.writes)
-            fields[sort, kernels.FIRST], fields[sort, kernels.BEFORE] = 32 * record, records.previous[record]
-        if self._plan.loads:
+        now = clocks.rows[self._warps[0]]
+        records, shadow = block.records, block.shadow
+        if self._records is None:
+            self._records = self._made()
+            self._fields[plan.which, kernels.FIRST] = 32 * self._records
+        self._fields[plan.which, kernels.BEFORE] = records.previous[self._records]
+        if plan.loads:
             block.section(SharedMemory).generic_reads = True
-            mine = shadow.row_of(warp)
             scalars[kernels.LOADS] = 1
-        if self._plan.stores:
+        if plan.stores:
             scalars[kernels.STORES] = shadow.weak is None and shadow.successive
-        scalars[kernels.SHIFT], scalars[kernels.OWN] = shadow.cell.bit_length() - 1, THREAD + 32 * warp
-        now = block.clocks.rows[warp]
+        scalars[kernels.SHIFT] = shadow.cell.bit_length() - 1
         return (
-            shadow.written, shadow.reads, mine,
+            shadow.written, shadow.reads,
             records.known(now), records.threads, records.column, records.clock, records.lanewise, now,
         )  # fmt: skip
+
+    def _made(self) -> Array:
+        """The record of each sort of accesses to shared memory."""
+        plan, records, loads = self._plan, self._block.records, self._block.clocks.loads
+        for log in plan.loads:
+            loads[self._warps[log]] = True
+        if records.fresh(self._warps):
+            return records.several(self._owners.records, self._owners.warps) + plan.places
+        rows = [(self._bys[sort], plan.rows[sort]) for sort in plan.near]
+        found = [records.ordinary(by, row.instruction.opcode, Kind.ORDINARY, row.writes) for by, row in rows]
+        return np.array(found, np.int64)
 
     def _prepare_far(self) -> tuple[Any, ...]:
         """What the kernel needs of global memory."""
@@ -256,7 +269,6 @@ class _Batch:
             scalars[kernels.LOADED], scalars[kernels.LOADED_END] = loaded.first, loaded.end
             scalars[kernels.MAPS], scalars[kernels.MAPS_END] = maps.first, maps.end
         accessed, marks, threads, scalars[kernels.FAR_SHIFT], scalars[kernels.COVERED] = grid.shadow.held
-        scalars[kernels.FAR_OWN] = thread_of(self._block.neighbour.number, self._warp)
         return accessed, marks, threads, grid.shadow.arrays
 
     def _number(self, sort: int) -> None:
@@ -270,12 +282,10 @@ class _Batch:
     def _noted(self, begin: int, end: int) -> None:
         """Do what the kernel has left to be done for the records from `begin` to `end` - 1."""
         kernels, fields, block = self._kernels, self._fields, self._block
-        if self._plan.near:
-            previous = block.records.previous
-            for sort in self._plan.near:
-                before = fields.item(sort, kernels.BEFORE)
-                if before:
-                    previous[fields.item(sort, kernels.FIRST) >> 5] = before
+        if self._records is not None:
+            befores = fields[self._plan.which, kernels.BEFORE]
+            known = befores != 0
+            block.records.previous[self._records[known]] = befores[known]
         listed = self._scalars.item(kernels.LISTS) if self._plan.far else 0
         if listed:
             self._list(self._batches.room.listed[:listed])
@@ -283,14 +293,17 @@ class _Batch:
             self._keep(begin, end)
         tiles = block.made.get(StoredTiles)
         if isinstance(tiles, StoredTiles) and tiles.follows and self._plan.follows:
-            count = int(np.count_nonzero(self._plan.followed[self._sorts[begin:end]]))
-            if count:
-                tiles.batch(self._part(begin, end), count)
+            self._follow(tiles, begin + np.flatnonzero(self._plan.followed[self._sorts[begin:end]]))
 
-    def _part(self, begin: int, end: int) -> Accesses:
-        """The records from `begin` to `end` - 1."""
-        first, after = self._start + self._ats.item(begin) - 1, self._start + self._after(end - 1)
-        return replace(self._event, log=self._event.log[8 * first : 8 * after])
+    def _follow(self, tiles: StoredTiles, moves: Array) -> None:
+        """Let loads from global memory and stores to shared memory be followed."""
+        logs, block = self._plan.log[self._sorts[moves]], self._logs
+        cuts = [0, *(np.flatnonzero(logs[1:] != logs[:-1]) + 1).tolist(), len(moves)] if len(moves) else []
+        for begin, end in pairwise(cuts):
+            words = self._words[self._ats.item(moves.item(begin)) - 1 : self._after(moves.item(end - 1))]
+            kept = words.copy().view(np.uint8)  # the log is used again
+            warp = block.warps[logs.item(begin)]
+            tiles.batch(Accesses(block.block, warp, block.table, kept, block.rank), end - begin)
 
     def _addresses(self, number: int, sort: int) -> Array:
         """The addresses (n,) of a record in global memory."""
@@ -305,20 +318,21 @@ class _Batch:
         """
         races, room, fields = self._block.section(GlobalRaces), self._batches.room, self._fields
         count = self._kernels.runs(self._words, self._ats, self._sorts, fields, listed, room.runs, room.places)
+        lines, owners, masks, loads = self._batches.lines, self._owners, self._plan.masks, self._block.clocks.loads
         for sort, same, low, high, begin, end in room.runs[:count].tolist():
-            # of lanes that load the same, the last mark stays
-            last = 1 << fields.item(sort, self._kernels.MASK).bit_length() - 1 if same else 0
-            races.list(self._line(races, sort, last), room.places[begin:end].tobytes(), (low, high))
+            lanes = 1 << masks[sort].bit_length() - 1 if same else 0  # of those that load the same, the last mark stays
+            line = lines.get((owners, sort, lanes))
+            if line is None:
+                line = lines[owners, sort, lanes] = self._line(races, sort, lanes)
+            loads[self._bys[sort].warp] = True
+            races.list(line, room.places[begin:end].tobytes(), (low, high))
 
-    def _line(self, races: GlobalRaces, sort: int, lanes: int = 0) -> Line:
+    def _line(self, races: GlobalRaces, sort: int, lanes: int) -> Line:
         """What the loads of a sort have in common, or of some of its lanes."""
-        line = self._lines.get((sort, lanes))
-        if line is None:
-            row, chosen = self._plan.rows[sort], self._plan.lanes[sort]
-            if lanes:
-                chosen = self._event.table.lanes(lanes)
-            line = self._lines[sort, lanes] = races.line(self._bys[sort], row.instruction, row.size, chosen)
-        return line
+        row, chosen = self._plan.rows[sort], self._plan.lanes[sort]
+        if lanes:
+            chosen = self._logs.table.lanes(lanes)
+        return races.line(self._bys[sort], row.instruction, row.size, chosen)
 
     def _keep(self, begin: int, end: int) -> None:
         """Keep stores to global memory, for copies that may read what they wrote."""
@@ -340,9 +354,10 @@ def compile_all() -> None:
         return
     from tcemu.native import batches as kernels
 
-    room, nothing = _Room(kernels), np.zeros(0, np.int64)
+    room, nothing, warps = _Room(kernels), np.zeros(0, np.int64), np.zeros((1, kernels.WARP), np.int64)
     kernels.heads(
         nothing.view(np.uint32),
+        nothing,
         nothing,
         _ONE,
         np.zeros((1, 5), np.int64),
@@ -356,6 +371,6 @@ def compile_all() -> None:
     )
     kernels.runs(nothing, room.ats, room.sorts, room.fields, room.listed, room.runs, room.places)
     kernels.advance(
-        nothing, room.ats, room.sorts, 0, 0, room.fields, room.scalars, *_NOTHING_NEAR, *_NOTHING_FAR,
+        nothing, room.ats, room.sorts, 0, 0, room.fields, warps, room.scalars, *_NOTHING_NEAR, *_NOTHING_FAR,
         room.listed,
     )  # fmt: skip

@@ -20,6 +20,7 @@ Rows are never changed in place, because a record may keep the row that its warp
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -129,6 +130,12 @@ class Clocks:
             latest = self._views[warp] = row, state, self._view(warp, mask)
         return latest[2]
 
+    def alike(self, warps: Sequence[int]) -> bool:
+        """Whether all lanes of all these warps know the same."""
+        rows, partial = self.rows, self.partial
+        row = rows[warps[0]]
+        return not any(rows[warp] is not row or partial[warp] for warp in warps)
+
     def reached(self, warp: int, mask: int, column: int) -> int:
         """How far any lane of `mask` knows an agent to be."""
         row = self.view(warp, mask) if self.partial[warp] else self.rows[warp]
@@ -159,6 +166,23 @@ class Clocks:
         """The row for warps that synchronise with lanes of `mask`; it does not cover what these lanes do later."""
         row = self.view(warp, mask)
         self.time[warp] += 1
+        return row
+
+    def come(self, warp: int) -> None:
+        """The whole warp comes to where it waits for others: it does nothing more until `met`."""
+        self.time[warp] += 1
+
+    def met(self, warps: Sequence[int]) -> Array:
+        """What any of the warps knew and has done that wait where they meet: the join of their rows."""
+        rows = {id(row): row for warp in warps for row in (self.rows[warp], *self.partial[warp].values())}
+        first, *others = rows.values()
+        row = first.copy()
+        for other in others:
+            np.maximum(row, other, out=row)
+        which, now = np.array(warps, np.intp), np.array([self.time[warp] for warp in warps], np.int64)
+        for base, values in ((THREAD, now[:, None]), (self.fenced_base, self.fenced.reshape(-1, 32)[which])):
+            row[base : base + self.lanes].reshape(-1, 32)[which] = values
+        row[self.issued_base + which] = now
         return row
 
     def acquire(self, warp: int, mask: int, row: Array) -> None:

@@ -210,7 +210,7 @@ class Naming:
         if own and records.lanewise[write.record] and clocks.fenced[lane] > records.clock[write.record]:
             where = "the barrier comes before it" if began else "no barrier follows it"
             return Verdict("proxy-fence-barrier", f"the writer executed fence.proxy.async, but {where}")
-        too_early = 0 < clocks.fenced[lane] <= records.began[write.record][warp]
+        too_early = 0 < clocks.fenced[lane] <= records.began(write.record, warp)
         if self._fenced_elsewhere(write, known, warp) and not (too_early and not self._fenced_behind(write)):
             return Verdict("proxy-fence-thread", "a thread other than the writer executed fence.proxy.async")
         return Verdict(
@@ -236,7 +236,7 @@ class Naming:
         records, clocks = self._records, self._clocks
         first, last = clocks.fenced_base, clocks.fenced_base + clocks.lanes
         before = records.row[write.record][first:last].copy()
-        before[32 * warp : 32 * warp + 32] = records.began[write.record][warp]
+        before[32 * warp : 32 * warp + 32] = records.began(write.record, warp)
         later = known.any[first:last] > before
         later[32 * warp + write.lane] = False
         return bool(later.any())

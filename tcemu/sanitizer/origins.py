@@ -10,7 +10,6 @@ is. So does a bulk copy only within one line: an array that was packed in advanc
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
@@ -76,8 +75,8 @@ class Origins:
         self._note(_moved(event))
 
     def batch(self, event: Accesses, count: int) -> None:
-        """A batch with so many loads from global memory and stores to shared memory, among others."""
-        self._note(replace(event, log=event.log.copy()), count)  # the log is used again
+        """A batch with so many loads from global memory and stores to shared memory, whose log stays as it is."""
+        self._note(event, count)
 
     def copied(self, copy: Copy) -> None:
         """A copy into shared memory."""

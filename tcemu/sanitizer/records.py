@@ -5,9 +5,10 @@ Shadow memory holds marks, 32 * record + lane, so that one number identifies the
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +39,23 @@ class Kind(IntEnum):
     OBJECT = 6
     #: tcgen05.mma and tcgen05.cp read their operands
     TCGEN05 = 7
+
+
+class Ordinary(NamedTuple):
+    """Records of ordinary accesses that are made together: their fields, and what tells them apart (see `key_of`)."""
+
+    by: list[By]
+    opcode: list[str]
+    callers: list[tuple[Site, ...]]
+    warps: list[tuple[int, ...]]
+    warp: Array
+    keys: list[tuple[object, ...]]
+
+
+def key_of(by: By, opcode: str, writes: bool) -> tuple[object, ...]:
+    """What tells the records of a warp apart that it makes by ordinary accesses at one time."""
+    site = by.site
+    return site.line, site.file, site.inlined, opcode, writes, by.active
 
 
 #: The origin of record 0, which stands for no access.
@@ -74,10 +92,10 @@ class Records:
         self.warps: list[tuple[int, ...]] = []
         #: what its warp knew when the access began
         self.row: list[Array] = []
-        #: its warps' times when it began
-        self.began: list[dict[int, int]] = []
+        #: its warps' times when it began; of ordinary accesses that is the clock
+        self._began: dict[int, dict[int, int]] = {}
         #: the record of the previous access of the same sort (write or read) to these bytes
-        self.previous: list[int] = []
+        self.previous = np.zeros(self._room, np.int64)
         #: whether any cp.async completes with a phase of an mbarrier
         self.attachments = False
         #: the strength of the accesses that are not weak
@@ -98,7 +116,9 @@ class Records:
         self._ended: dict[int, tuple[Array, Array]] = {}
         self._tools = fastest()
         #: records of ordinary accesses at a warp's current time, which further accesses of the same line share
-        self._present: dict[int, tuple[int, dict[tuple[Any, ...], int]]] = {}
+        self._present: dict[int, tuple[int, dict[tuple[object, ...], int]]] = {}
+        #: the latest that were made together by each warp, which are not in `_present`: the first, and what they are
+        self._latest: dict[int, tuple[int, int, Ordinary]] = {}
         self._add(NOBODY, "", Kind.NOTHING, (), ALWAYS, 0, 0)
 
     def ordinary(self, by: By, opcode: str, kind: Kind, writes: bool) -> int:
@@ -106,11 +126,10 @@ class Records:
         time = self._clocks.time[by.warp]
         present = self._present.get(by.warp)
         if present is None or present[0] != time:
-            present = self._present[by.warp] = time, {}
+            present = self._present[by.warp] = time, self._at(by.warp, time)
         if not writes:
             self._clocks.loads[by.warp] = True
-        site = by.site
-        key = site.line, site.file, site.inlined, opcode, writes, by.active
+        key = key_of(by, opcode, writes)
         number = present[1].get(key)
         if number is None:
             number = present[1][key] = self._add(by, opcode, kind, (by.warp,), THREAD + 32 * by.warp, 1, time)
@@ -123,6 +142,40 @@ class Records:
         """
         # item: numpy compares its own integers with an IntEnum in 3 us
         return NOT_ONE if self.kind.item(record) == Kind.COLLECTIVE else THREAD + 32 * warp
+
+    def _at(self, warp: int, time: int) -> dict[tuple[object, ...], int]:
+        """The records that a warp has made together with others at a time of its."""
+        latest = self._latest.get(warp)
+        if latest is None or latest[0] != time:
+            return {}
+        _, first, made = latest
+        return {key: first + place for place, key in enumerate(made.keys) if made.by[place].warp == warp}
+
+    def fresh(self, warps: Iterable[int]) -> bool:
+        """Whether none of these warps has made a record of an ordinary access at its current time."""
+        time, present, latest = self._clocks.time, self._present, self._latest
+        return not any(
+            (warp in present and present[warp][0] == time[warp]) or (warp in latest and latest[warp][0] == time[warp])
+            for warp in warps
+        )
+
+    def several(self, made: Ordinary, warps: Iterable[int]) -> int:
+        """Make records of ordinary accesses by warps that are `fresh` and know the same; return the first number."""
+        first, clocks, owners = len(self.by), self._clocks, made.warp
+        end, time = first + len(owners), clocks.time
+        while end > self._room:
+            self._grow()
+        self.by += made.by
+        self.callers += made.callers
+        self.opcode += made.opcode
+        self.warps += made.warps
+        for warp in warps:
+            self._latest[warp] = time[warp], first, made
+        self.row += [clocks.rows[warp]] * len(owners)
+        self.clock[first:end] = np.array(time, np.int64).take(owners)
+        self.kind[first:end], self.warp[first:end], self.lanewise[first:end] = int(Kind.ORDINARY), owners, 1
+        self.column[first:end] = self.threads[first:end] = THREAD + 32 * owners
+        return first
 
     def object(self, by: By, opcode: str) -> int:
         """The record of an mbarrier in the bytes that it occupies. Nothing orders an ordinary access after it."""
@@ -157,24 +210,29 @@ class Records:
     ) -> int:
         number, now = len(self.by), self._clocks.time
         if number == self._room:
-            self._room *= 2
-            self.kind, self.warp, self.column, self.lanewise, self.clock, self.threads = (
-                np.pad(each, (0, number))
-                for each in (self.kind, self.warp, self.column, self.lanewise, self.clock, self.threads)
-            )
+            self._grow()
         warp = by.warp
         self.callers.append(self._callers_of(by))
         self.by.append(by)
         self.opcode.append(opcode)
         self.warps.append(warps)
         self.row.append(self._clocks.rows[max(warp, 0)])
-        self.began.append({warp: now[warp]} if len(warps) == 1 else {each: now[each] for each in warps})
-        self.previous.append(0)
+        if kind is not Kind.ORDINARY:
+            self._began[number] = {each: now[each] for each in warps}
         # as plain numbers, which numpy takes in a third of the time
         self.kind[number], self.warp[number] = int(kind), warp
         self.column[number], self.lanewise[number], self.clock[number] = column, lanewise, clock
         self.threads[number] = column if kind is Kind.ORDINARY else -1
         return number
+
+    def _grow(self) -> None:
+        """Make room for twice as many records."""
+        more = np.zeros(self._room, np.int64)
+        self.kind, self.warp, self.column, self.lanewise, self.clock, self.threads, self.previous = (
+            np.concatenate([each, more])
+            for each in (self.kind, self.warp, self.column, self.lanewise, self.clock, self.threads, self.previous)
+        )
+        self._room *= 2
 
     def _callers_of(self, by: By) -> tuple[Site, ...]:
         callers = () if by is NOBODY else callers_of(by)
@@ -252,7 +310,7 @@ class Records:
         Only the first one is remembered, and only if it is older: a shared record may be the older one.
         """
         if not self.previous[record]:
-            previous = mark >> 5
+            previous = int(mark) >> 5
             self.previous[record] = previous if previous < record else 0
 
     def _begin(self, row: Array) -> tuple[Array, Array]:
@@ -292,4 +350,8 @@ class Records:
 
     def knows_began(self, row: Array, record: int, lane: int) -> bool:
         """Whether `row` knows that the access was issued; it may still be pending."""
-        return any(row[THREAD + 32 * warp + lane] > began for warp, began in self.began[record].items())
+        return any(row[THREAD + 32 * warp + lane] > self.began(record, warp) for warp in self.warps[record])
+
+    def began(self, record: int, warp: int) -> int:
+        """The time of a warp when the access began."""
+        return self.clock.item(record) if record not in self._began else self._began[record][warp]

@@ -33,6 +33,7 @@ from tcemu.sanitizer.block import Block, Handler
 from tcemu.sanitizer.cluster import Cluster
 from tcemu.sanitizer.grid import Grid
 from tcemu.sanitizer.report import Report, SanitizerWarning
+from tcemu.sanitizer.rounds import Round
 from tcemu.sanitizer.shadow import Tiles
 from tcemu.sanitizer.watch import SectionsOf, Watch
 from tcemu.tracebacks import cell
@@ -99,6 +100,8 @@ class Sanitizer:
         #: by block: what notes its native accesses
         self._batches: dict[int, Batches] = {}
         self._sections_of: SectionsOf = {}
+        #: native accesses that are noted later, with those of other warps
+        self._round = Round()
         self._grid: Grid | None = None
         #: the instructions that its sections need; they are the same in all blocks
         self._needs: tuple[Callable[[Instruction, bool], bool], ...] = ()
@@ -117,18 +120,30 @@ class Sanitizer:
         if kind is Accesses:
             self._take(of_kind)
             return
-        if kind is Accessed:
+        if kind is Issued:
+            handlers = self._handlers.get(of_kind.by.block, _NONE).get(of_kind.instruction.opcode)
+        elif kind is Accessed:
             what = of_kind.space, of_kind.writes, of_kind.order, of_kind.collective, of_kind.owner
             handlers = self._handlers.get(of_kind.by.block, _NONE).get(what)
-        elif kind is Issued:
-            handlers = self._handlers.get(of_kind.by.block, _NONE).get(of_kind.instruction.opcode)
         else:
             handlers = self._handlers.get(event.block, _NONE).get(kind)
+        if self._round.batches is not None and self._round.waits(kind, event, handlers):
+            return
         if handlers is None:
             self._pass_on(kind, event)
             return
         for handle in handlers:
             handle(event)
+
+    def settle(self) -> None:
+        """Report what waits for further events, because none comes any more: the launch calls this after an error.
+
+        >>> watch = tcemu.sanitizer.Sanitizer("collect")
+        >>> watch.settle()  # nothing waits yet
+        >>> watch.reports
+        []
+        """
+        self._round.end()
 
     def _pass_on(self, kind: type[Event], event: Event) -> None:
         """Pass on any event, such as the first one of a kind."""
@@ -153,15 +168,15 @@ class Sanitizer:
 
     def _take(self, event: Accesses) -> None:
         """Note many accesses of a warp."""
-        watching = self._watches.get(event.block)
-        if watching is None:
-            return
         batches = self._batches.get(event.block)
         if batches is None:
+            watching = self._watches.get(event.block)
+            if watching is None:
+                return
             watch, cluster = watching
             place, label = (0, int) if cluster is None else cluster.placing(event.block)
             batches = self._batches[event.block] = Batches(watch.block, watch, self, place, label)
-        batches(event)
+        self._round.add(batches, event)
 
     def hears(self, kind: type[Event]) -> bool:
         """Whether it needs events of this kind now."""

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tcemu.machine.addresses import BLOCK, SHARED
-from tcemu.machine.events import Accessed, Accesses, AccessRow, AccessTable, BlockStarted
+from tcemu.machine.events import Accessed, Accesses, AccessRow, AccessTable, BarrierArrived, BlockStarted, Issued
 from tcemu.machine.sites import FrontSite, callers_of
 from tcemu.sanitizer import Sanitizer
+
+
+def _front(by):
+    """The line of an event, as a front end gives it."""
+    return FrontSite(by.site.file, by.site.line, by.site.function, callers_of(by))
 
 
 class Batching:
     """`together` gets batches of at most `most` accesses, `apart` gets the same accesses by themselves.
 
-    Some addresses become generic ones. `noted` says how many accesses were in batches of more than one.
+    Some addresses become generic ones. Instructions and arrivals at barriers have a front end's sites, so that batches
+    wait for those of other warps. `noted` says how many accesses were in batches of more than one.
     """
 
     def __init__(self, mode="collect", most=64):
@@ -35,16 +43,17 @@ class Batching:
         if isinstance(event, BlockStarted):
             self._started[event.block] = event
             self._ranks[event.block] = event.cluster.index(event.block) if event.cluster else 0
+        if isinstance(event, Issued | BarrierArrived):
+            event = replace(event, by=event.by._replace(site=_front(event.by)))
         self.together(event)
         self.apart(event)
 
     def _noted(self, event):
         """The row of an access, and its record."""
-        site, started = event.by.site, self._started[event.by.block]
-        where = FrontSite(site.file, site.line, site.function, callers_of(event.by))
+        where, started = _front(event.by), self._started[event.by.block]
         memory = started.content if event.space == "shared" else started.memory
         addresses, space = event.addresses, event.space
-        if (site.line + len(self._run)) % 3 == 0:
+        if (where.line + len(self._run)) % 3 == 0:
             window = SHARED + BLOCK * self._ranks[event.by.block] if space == "shared" else 0
             addresses, space = addresses + window, "generic"
         head = np.zeros(2, np.uint32)
@@ -75,9 +84,14 @@ class Batching:
         for single in event.singles():
             self.apart(single)
 
+    def settle(self):
+        """No further event comes."""
+        self.flush()
+        self.together.settle()
+
     def check(self):
         """The reports of both, which are equal."""
-        self.flush()
+        self.settle()
         reports = [[str(each) for each in one.reports] for one in (self.together, self.apart)]
         assert reports[0] == reports[1]
         return reports[0]

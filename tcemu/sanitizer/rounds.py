@@ -1,0 +1,114 @@
+"""What the warps of a block do on their way to a barrier, noted together once something else happens.
+
+One call of a kernel for all of them takes less time than one for each. So the batch of a warp waits, with the warp's
+arrival at the barrier and the batches and arrivals of others after it, until another event comes. No rule can tell the
+difference: until the barrier has completed, an arrival changes nothing that other warps know. Everything is passed on
+in its order, so the reports are the same, and come in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tcemu.machine.events import Accesses, AccessTable, BarrierArrived, Event, Issued
+from tcemu.machine.sites import FrontSite
+from tcemu.sanitizer.barriers import Barriers
+from tcemu.sanitizer.batches import Batches
+from tcemu.sanitizer.block import Handler
+from tcemu.sanitizer.divergence import Divergence
+from tcemu.sanitizer.plans import Logs
+
+#: The longest log of a warp that waits, in words of 64 bits: noting more takes longer than the call of the kernel.
+_LONG = 1 << 13
+#: Who receives the events that wait; if others do, they do not wait.
+_KNOWN = frozenset({Barriers, Divergence})
+_NONE = AccessTable({})
+
+
+class Round:
+    """The events that wait: the batches of several warps of one block, and what these warps have done after them."""
+
+    def __init__(self) -> None:
+        self._words = np.zeros(8 * _LONG, np.int64)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Nothing waits."""
+        #: the block, its batches, and the table of its logs; None if nothing waits
+        self.batches: Batches | None = None
+        self._block, self._table, self._used = -1, _NONE, 0
+        #: the logs that wait: their warps, and the words where they begin; whether the latest warp has arrived
+        self._warps: list[int] = []
+        self._begins: list[int] = []
+        self._arrived = True
+        #: the other events with their handlers, each with the number of logs before it
+        self._events: list[tuple[int, Event, Sequence[Handler]]] = []
+
+    def add(self, batches: Batches, event: Accesses) -> None:
+        """A warp has made the accesses of a log, which is used again: let it wait, or note it now."""
+        words, warps = event.log.view(np.int64), self._warps
+        end = self._used + len(words)
+        if self.batches is not None and (
+            batches is not self.batches
+            or event.table is not self._table
+            or not self._arrived
+            or end > len(self._words)
+            or event.warp in warps
+        ):
+            self.end()
+            end, warps = len(words), self._warps
+        if self.batches is None:
+            if not batches.waits or len(words) > _LONG:
+                batches(event)
+                return
+            self.batches, self._block, self._table = batches, event.block, event.table
+        self._words[self._used : end] = words
+        warps.append(event.warp)
+        self._begins.append(self._used)
+        self._used, self._arrived = end, False
+
+    def waits(self, kind: type[Event], event: Any, handlers: Sequence[Handler] | None) -> bool:
+        """Whether another event, which has these handlers, waits too; if not, nothing waits any more."""
+        if (
+            (kind is BarrierArrived or kind is Issued)
+            and handlers is not None
+            and event.by.block == self._block
+            and type(event.by.site) is FrontSite
+        ):
+            for handler in handlers:
+                if type(getattr(handler, "__self__", None)) not in _KNOWN:
+                    break
+            else:
+                self._events.append((len(self._warps), event, handlers))
+                self._arrived = kind is BarrierArrived
+                return True
+        self.end()
+        return False
+
+    def end(self) -> None:
+        """Note and pass on everything that waits."""
+        batches, events, passed = self.batches, self._events, 0
+        if batches is None:
+            return
+        words = self._words[: self._used]
+        logs = Logs(self._block, 0, self._table, self._warps, self._begins, words)
+        self._begin()
+
+        def pass_on(log: int) -> None:
+            """What came before a log."""
+            nonlocal passed
+            for before, event, handlers in events[passed:]:
+                if before > log:
+                    break
+                passed += 1
+                for handle in handlers:
+                    handle(event)
+
+        if len(logs.warps) == 1 or not batches.several(logs, pass_on):
+            for log in range(len(logs.warps)):
+                pass_on(log)
+                batches(logs.event(log))
+        pass_on(len(logs.warps))

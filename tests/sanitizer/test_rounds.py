@@ -1,0 +1,150 @@
+"""Batches of several warps, noted together at a barrier: the reports are those of each access by itself."""
+
+from __future__ import annotations
+
+import copy
+import random
+
+import numpy as np
+import pytest
+
+import tcemu.ptx
+from tcemu.errors import OperandError, UndefinedBehaviour
+from tcemu.machine.events import Accesses
+from tcemu.sanitizer import Sanitizer, batches
+from tcemu.sanitizer.clocks import Clocks
+
+pytest.importorskip("numba")
+
+HEAD = ".version 8.5\n.target sm_90a\n.address_size 64\n"
+START = """
+    .reg .pred %p<4>;  .reg .b32 %r<12>;  .reg .b64 %rd<6>;
+    .shared .align 16 .b8 tile[2048];
+    ld.param.u64 %rd1, [out];
+    mov.u32 %r0, %tid.x;
+    mov.u32 %r1, tile;
+    shr.u32 %r9, %r0, 5;
+"""
+
+
+class Apart:
+    """A sanitizer that gets each native access by itself."""
+
+    def __init__(self):
+        self.watch = Sanitizer("collect")
+        self.follows, self.hears, self.once = self.watch.follows, self.watch.hears, self.watch.once
+
+    def __call__(self, event):
+        self.watch(event)
+
+
+def kernel(body, parameters=".param .u64 out"):
+    return tcemu.ptx.load(f"{HEAD}.visible .entry k({parameters})\n{{{START}{body}\n    ret;\n}}\n")["k"]
+
+
+def place(register, stride, first):
+    """%r<register> = the address of byte first + stride * thread, within the tile."""
+    return (
+        f"    mul.lo.u32 %r{register}, %r0, {stride};\n    add.u32 %r{register}, %r{register}, {first};\n"
+        f"    and.b32 %r{register}, %r{register}, 2044;\n    add.u32 %r{register}, %r{register}, %r1;\n"
+    )
+
+
+def random_body(rng):
+    """Loads and stores of all warps or of one, and barriers between them: some kernels race, others do not."""
+    body = [place(2, 4, 0), place(3, 4, rng.choice([0, 4, 128])), place(4, rng.choice([0, 8]), 0)]
+    steps = {
+        "store": "st.shared.u32 [%r2], %r0;", "shifted": "st.shared.u32 [%r3], %r0;",
+        "load": "ld.shared.u32 %r5, [%r3];", "same": "ld.shared.u32 %r5, [%r4];",
+        "byte": "ld.shared.u8 %r5, [%r3];", "far": "ld.global.u32 %r6, [%rd1];",
+        "store far": "st.global.u32 [%rd1], %r5;",
+    }  # fmt: skip
+    for _ in range(rng.randrange(3, 10)):
+        if rng.random() < 0.45:
+            body.append("    bar.sync 0;")
+            continue
+        alone = rng.random() < 0.25
+        if alone:
+            body.append(f"    setp.eq.u32 %p1, %r9, {rng.randrange(3)};")
+        names = rng.choices([*steps], [6, 1, 6, 3, 1, 3, 1], k=rng.randrange(1, 4))
+        body += [f"    {'@%p1 ' * alone}{steps[name]}" for name in names]
+    return "\n".join(body)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_kernels(seed):
+    """Three warps, in the order of warps and in random ones."""
+    k = kernel(random_body(random.Random(seed)))
+    for order in ({}, {"seed": seed}, {"policy": "random", "seed": seed}):
+        watch, apart = Sanitizer("collect"), Apart()
+        k(2, 96, np.zeros(256, np.uint32), sanitizer="off", observers=[watch, apart], **order)
+        assert [str(each) for each in watch.reports] == [str(each) for each in apart.watch.reports]
+        assert [each.count for each in watch.reports] == [each.count for each in apart.watch.reports]
+
+
+def test_warps_are_noted_together(monkeypatch):
+    """One call for all warps on their way to a barrier, in a loop of a right kernel."""
+    together, several = [], batches.Batches.several
+
+    def counted(self, logs, passes):
+        done = several(self, logs, passes)
+        together.append((len(logs.warps), done))
+        return done
+
+    monkeypatch.setattr(batches.Batches, "several", counted)
+    k = kernel(place(2, 4, 0) + "\n    st.shared.u32 [%r2], %r0;\n    bar.sync 0;\n    ld.shared.u32 %r5, [%r2];" * 3)
+    k(1, 128, np.zeros(256, np.uint32), sanitizer="raise")
+    assert together[1:] == [(4, True)] * 2  # the first arrival of a block finds out who receives such events
+
+
+def test_a_race_comes_before_an_error_behind_it():
+    """Two warps write the same bytes; the second then names a barrier that does not exist."""
+    body = "    st.shared.u32 [%r1], %r9;\n    mul.lo.u32 %r2, %r9, 99;\n    barrier.sync %r2;"
+    k, out = kernel(body), np.zeros(32, np.uint32)
+    with pytest.raises(OperandError, match="got 99"):
+        k(1, 64, out, sanitizer="off")
+    with pytest.raises(UndefinedBehaviour, match="race"):
+        k(1, 64, out)
+    watch = Sanitizer("collect")
+    with pytest.raises(OperandError, match="got 99"):
+        k(1, 64, out, sanitizer="off", observers=[watch])
+    assert "shared-race" in {each.rule for each in watch.reports}
+
+
+def test_a_batch_that_waits_keeps_its_log():
+    """Native code uses the log again for the next warp."""
+    seen = []
+    watch, apart = Sanitizer("collect"), Apart()
+
+    def spoil(event):
+        if isinstance(event, Accesses):
+            seen.append(len(event.log))
+            event.log[:] = 0
+
+    spoil.takes = lambda event: True
+    body = place(2, 4, 0) + "    st.shared.u32 [%r2], %r0;\n    bar.sync 0;\n" + place(3, 4, 4)
+    k = kernel(body + "    st.shared.u32 [%r3], %r0;\n    ld.shared.u32 %r5, [%r2];\n    bar.sync 0;")
+    k(1, 64, np.zeros(32, np.uint32), sanitizer="off", observers=[apart])
+    k(1, 64, np.zeros(32, np.uint32), sanitizer="off", observers=[watch, spoil])
+    assert seen
+    assert [each.rule for each in watch.reports] == [each.rule for each in apart.watch.reports]
+    assert "shared-race" in {each.rule for each in watch.reports}
+
+
+@pytest.mark.parametrize("threads", [32, 70, 128])
+def test_warps_that_wait_meet(threads):
+    """What they then know is what they would have released one after the other."""
+    rng, clocks = random.Random(threads), Clocks(threads)
+    warps = range(clocks.warps)
+    for _ in range(20):
+        warp = rng.choice(warps)
+        rng.choice([
+            lambda warp: clocks.fence(warp, rng.choice([clocks.present[warp], 5])),
+            lambda warp: clocks.learn(warp, rng.choice([clocks.present[warp], 1]), rng.choice([0, 1, 2]), 7),
+            lambda warp: clocks.acquire(warp, clocks.present[warp], clocks.view(0, clocks.present[0])),
+        ])(warp)  # fmt: skip
+        views = np.maximum.reduce([clocks.view(each, clocks.present[each]) for each in warps])
+        again = copy.deepcopy(clocks)
+        for each in warps:
+            again.come(each)
+        assert again.met([*warps]).tolist() == views.tolist()
