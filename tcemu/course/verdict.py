@@ -75,7 +75,7 @@ class Verdict:
         return f"{so_far} {LEAST}" if self.exercise.unseen("") else so_far
 
     def __str__(self) -> str:
-        head, rest = self._told()
+        head, rest = self._opening()
         lines = [f"{self.exercise.name}: {head[0].lower()}{head[1:]}{rest}"]
         lines += [self.mistake] if self._is_news(self.mistake) else []
         lines += self._scores()
@@ -89,7 +89,7 @@ class Verdict:
             )
         return "\n".join(lines)
 
-    def _told(self) -> tuple[str, str]:
+    def _opening(self) -> tuple[str, str]:
         """The state, and what follows it; "Right" is not said twice."""
         head = _HEADS[self.state]
         return (head, self.says.removeprefix(head)) if self.says.startswith(head) else (f"{head}.", f" {self.says}")
@@ -112,7 +112,7 @@ class Verdict:
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
         """The verdict with its pictures, and the hints folded into each other, one step at a time."""
-        head, rest = self._told()
+        head, rest = self._opening()
         sign = "" if self.state == "open" else tick(bool(self))
         parts = [f'<p role="status">{sign}<strong>{head}</strong>{_inline(rest)}</p>']
         parts += [f"<p>{_inline(self.mistake)}</p>"] if self._is_news(self.mistake) else []

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.course.bank.wmma import wide_numbers
 from tcemu.course.judges import Function, Values
 from tcemu.course.record import REGISTERS, Exercise, Given
 from tcemu.instructions import parse
@@ -25,13 +26,7 @@ _MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 def _three(rng: np.random.Generator) -> Mapping[str, Any]:
     """A, B and C of one instruction."""
     c = rng.integers(-(2**23), 2**23, (16, 8)).astype(np.float32) / np.float32(2**12)
-    return {"A": _wide(rng, 16, 16), "B": _wide(rng, 16, 8), "C": c}
-
-
-def _wide(rng: np.random.Generator, *shape: int) -> Array:
-    """Numbers of f16 with all of its 11 bits and different exponents, so that sums of their products are rounded."""
-    numbers: Array = (rng.integers(-2047, 2048, shape) * 2.0 ** rng.integers(-12, 0, shape)).astype(np.float16)
-    return numbers
+    return {"A": wide_numbers(rng, 16, 16), "B": wide_numbers(rng, 16, 8), "C": c}
 
 
 def _three_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
@@ -103,7 +98,7 @@ _CHANGED_ROW = Function(
 
 
 def _whole(rng: np.random.Generator) -> Mapping[str, Any]:
-    return {"A": _wide(rng, 48, 64), "B": _wide(rng, 64, 24)}
+    return {"A": wide_numbers(rng, 48, 64), "B": wide_numbers(rng, 64, 24)}
 
 
 def _whole_mistakes(given: Given) -> Iterable[tuple[str, Array]]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.course.bank.wmma import whole_numbers
+from tcemu.course.bank.wmma import whole_numbers, wide_numbers
 from tcemu.course.judges import Kernel, Values
 from tcemu.course.record import REGISTERS, Exercise, Given
 from tcemu.gemm import scalar
@@ -24,12 +24,6 @@ Array = npt.NDArray[Any]
 
 #: A stage of the kernel to repair: 128 numbers of 32 bits.
 _ROW = 128
-
-
-def _numbers(rng: np.random.Generator, *shape: int) -> Array:
-    """Numbers of f16 with all of its 11 bits and different exponents, so that sums of their products are rounded."""
-    numbers: Array = (rng.integers(-2047, 2048, shape) * 2.0 ** rng.integers(-12, 0, shape)).astype(np.float16)
-    return numbers
 
 
 def _small(rng: np.random.Generator) -> Mapping[str, Any]:
@@ -175,7 +169,7 @@ _SPLITS = 4
 
 
 def _long(rng: np.random.Generator) -> Mapping[str, Any]:
-    return {"A": _numbers(rng, 16, 256), "B": _numbers(rng, 256, 8)}
+    return {"A": wide_numbers(rng, 16, 256), "B": wide_numbers(rng, 256, 8)}
 
 
 def _split(given: Given, parts: int = _SPLITS) -> list[Array]:

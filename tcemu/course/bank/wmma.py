@@ -25,7 +25,7 @@ _SUM = "wmma.load.c.sync.aligned.row.m8n32k16.s32"
 _K, _N = 48, 64
 
 
-def _numbers(rng: np.random.Generator, *shape: int) -> Array:
+def wide_numbers(rng: np.random.Generator, *shape: int) -> Array:
     """Numbers that use all 11 bits of f16 and have different exponents, so that sums of their products are rounded."""
     numbers: Array = (rng.integers(-2047, 2048, shape) * 2.0 ** rng.integers(-12, 0, shape)).astype(np.float16)
     return numbers
@@ -114,7 +114,7 @@ def _where_of_sum() -> Function:
 
 
 def _square(rng: np.random.Generator) -> Mapping[str, Any]:
-    return {"A": _numbers(rng, 16, 16), "B_columns": _numbers(rng, 16, 16)}
+    return {"A": wide_numbers(rng, 16, 16), "B_columns": wide_numbers(rng, 16, 16)}
 
 
 def _tile_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
@@ -132,8 +132,8 @@ def _tile_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
 
 def _registers(rng: np.random.Generator) -> Mapping[str, Any]:
     fragments = parse(_WMMA).fragments
-    matrices = {"a": _numbers(rng, 16, 16), "b": _numbers(rng, 16, 16)}
-    matrices["c"] = _numbers(rng, 16, 16).astype(np.float32)
+    matrices = {"a": wide_numbers(rng, 16, 16), "b": wide_numbers(rng, 16, 16)}
+    matrices["c"] = wide_numbers(rng, 16, 16).astype(np.float32)
     return {role: fragments[role].pack(matrix) for role, matrix in matrices.items()}
 
 
@@ -196,7 +196,7 @@ def _by_tiles(b: Array) -> Array:
 
 def _ragged(rng: np.random.Generator) -> Mapping[str, Any]:
     m, n, k = (int(16 * rng.integers(1, 3) + rng.integers(1, 16)) for _ in range(3))
-    return {"A": _numbers(rng, m, k), "B": _numbers(rng, k, n)}
+    return {"A": wide_numbers(rng, m, k), "B": wide_numbers(rng, k, n)}
 
 
 def _ragged_mistakes(given: Given) -> Iterable[tuple[str, Array]]:

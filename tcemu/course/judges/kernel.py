@@ -57,6 +57,10 @@ class _Run:
             self.issued.add((event.opcode, event.by.block, event.by.warp))
 
 
+#: The orders in which a kernel runs: (seed, policy).
+ORDERS: tuple[tuple[int, Any], ...] = ((0, "late"), (0, "early"), (1, "random"))
+
+
 @dataclass(frozen=True)
 class Kernel:
     """Judges a kernel: it is launched on the given numbers, under several schedules, with the sanitizer listening.
@@ -93,7 +97,7 @@ class Kernel:
     counts: tuple[str, ...] = ()
     limits: Mapping[str, int] = field(default_factory=dict)
     #: (seed, policy) of each launch; the first gives the scores.
-    schedules: tuple[tuple[int, Any], ...] = ((0, "late"), (0, "early"), (1, "random"))
+    schedules: tuple[tuple[int, Any], ...] = ORDERS
     how: str = "every bit of the output, and the sanitizer's reports"
     warps: Mapping[str, int] = field(default_factory=dict)
     heeded: tuple[str, ...] = ("mbarrier-init-fence", "tcgen05-fence", "tcgen05-lanes")

@@ -13,14 +13,13 @@ from tcemu.course.judges.values import Mistakes, Values
 from tcemu.course.record import Given
 from tcemu.errors import TcemuError, listing
 from tcemu.instructions import Instruction, matmul, parse, target_named
+from tcemu.instructions.targets import GENERATIONS
 
 Array = npt.NDArray[Any]
 #: What an exercise multiplies: A (M, K), B (K, N) and C (M, N) for the given numbers.
 Operands = Callable[[Given], tuple[Array, Array, Array]]
 Pick = Callable[[Array], Any]
 
-#: One target of each generation.
-GENERATIONS = ("sm_70", "sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
 #: Products in a matrix product whose exact sums are worth computing one by one.
 _MOST = 1 << 18
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tcemu import matmul
 from tcemu.course.allowed import refused_beside
+from tcemu.course.judges.kernel import ORDERS
 from tcemu.course.ladder.meetings import Multiply, which
 from tcemu.course.ladder.programs import Program, Read, language_of_text, read
 from tcemu.course.ladder.table import GIVEN, LANGUAGES, Rung, Sizes
@@ -25,8 +26,6 @@ from tcemu.tracebacks import described
 
 Array = npt.NDArray[Any]
 
-#: The orders in which each product is computed: (seed, policy).
-ORDERS = ((0, "late"), (0, "early"), (1, "random"))
 #: Hints that count as errors. Two blocks that write the same values compute the same tile.
 HEEDED = ("global-race", "mbarrier-init-fence")
 #: The folder of ladder.h, of which the name is enough in a report.
