@@ -29,7 +29,7 @@ from tcemu.course.checking import Hint
 from tcemu.course.ladder import kept, programs
 from tcemu.course.ladder.judge import Climbed, judged, timeline_of
 from tcemu.course.ladder.picture import Board, board
-from tcemu.course.ladder.table import GIVEN, LANGUAGES, NAMES, RUNGS, Rung, before, found, language_of
+from tcemu.course.ladder.table import GIVEN, LANGUAGES, NAMES, RUNGS, Rung, before, language_of, rung_named
 from tcemu.course.ladder.timing import Timed, timed
 from tcemu.errors import CourseError
 from tcemu.show.prose import inline
@@ -97,7 +97,7 @@ def rung(name: str | int) -> Page:
     >>> ladder.rung(1).rung.name
     'naive'
     """
-    return Page(found(name))
+    return Page(rung_named(name))
 
 
 @explained
@@ -111,7 +111,7 @@ def start(name: str | int, language: str = "") -> str:
     >>> "%%rung" in ladder.start("wmma")
     True
     """
-    wanted = found(name)
+    wanted = rung_named(name)
     chosen = language_of(language) if language else _usual(wanted)
     text = f"{MAGIC} {wanted.name}\n{_beginning(wanted, chosen)}"
     shell = tracebacks.shell()
@@ -162,7 +162,7 @@ def check(name: str | int, program: str | Path, seed: int | None = None) -> Clim
     Stuck? ladder.hint("naive"), or ladder.change("naive").
     """
     text, called = _read(program)
-    return _kept(judged(found(name), text, called, seed), text)
+    return _kept(judged(rung_named(name), text, called, seed), text)
 
 
 def _read(program: str | Path) -> tuple[str, str]:
@@ -200,7 +200,7 @@ def hint(name: str | int) -> str:
     >>> len(ladder.hint("swizzle").splitlines())
     3
     """
-    return Hint("\n".join(found(name).hints))
+    return Hint("\n".join(rung_named(name).hints))
 
 
 @explained
@@ -211,7 +211,7 @@ def given(name: str | int) -> Tabs:
     >>> ladder.given("naive").languages
     ('Python', 'CUDA C++')
     """
-    wanted = found(name)
+    wanted = rung_named(name)
     return tabs(str(wanted), {label: wanted.source(language) for language, label in LANGUAGES.items()})
 
 
@@ -233,7 +233,7 @@ def change(name: str | int) -> Tabs:
     >>> [line for line in ladder.change("swizzle").texts["Python"].splitlines() if "return 128" in line]
     ['-    return 128 * row + 16 * unit', '+    return 128 * row + 16 * (unit ^ row % 8)']
     """
-    wanted = found(name)
+    wanted = rung_named(name)
     lower = before(wanted)
     texts = {}
     for language, label in LANGUAGES.items():
@@ -253,7 +253,7 @@ def timeline(name: str | int, program: str | Path = "") -> Timeline:
     >>> list(ladder.timeline("wmma").waited)[0]
     'global memory'
     """
-    wanted = found(name)
+    wanted = rung_named(name)
     own = kept.text(wanted, "py") or kept.text(wanted, "cu") or wanted.source("py")
     return timeline_of(wanted, programs.read(*(_read(program) if program else (own, kept.file_of(wanted, "py")))))
 
@@ -268,7 +268,7 @@ def on_gpu(name: str | int, size: int = _SIZE) -> Timed:
     >>> ladder.on_gpu("wmma", 1024).what  # what it says depends on the machine
     'the given wmma'
     """
-    wanted = found(name)
+    wanted = rung_named(name)
     own = kept.text(wanted, "cu")
     if size < 8 or size % 32:
         raise CourseError(f"the size must be a multiple of 32; got {size}")
@@ -281,7 +281,7 @@ def on_gpu(name: str | int, size: int = _SIZE) -> Timed:
 
 def _cell(line: str, body: str) -> Climbed:
     """What %%rung does: check the cell, whose lines are those of reports and errors."""
-    wanted = found(line.strip())
+    wanted = rung_named(line.strip())
     shell: Any = tracebacks.shell()
     name = shell.compile.cache(f"{MAGIC} {line}\n{body}", shell.execution_count)
     # the first line is the magic's: the program's lines are those of the cell

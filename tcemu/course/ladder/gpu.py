@@ -229,14 +229,14 @@ class Loaded:
     def _mapped(self, place: ctypes.c_uint64, rows: int, k: int, box: int) -> Any:
         """A CUtensorMap: boxes of `box` rows of 128 bytes, swizzled. It must be at a multiple of 64."""
         held = ctypes.create_string_buffer(192)
-        found = (ctypes.c_char * 128).from_buffer(held, -ctypes.addressof(held) % 64)
+        descriptor = (ctypes.c_char * 128).from_buffer(held, -ctypes.addressof(held) % 64)
         self.driver.cuTensorMapEncodeTiled(
-            ctypes.byref(found), _FLOAT16, 2, place,
+            ctypes.byref(descriptor), _FLOAT16, 2, place,
             (ctypes.c_uint64 * 2)(k, rows), (ctypes.c_uint64 * 1)(2 * k),
             (ctypes.c_uint32 * 2)(DEPTH, box), (ctypes.c_uint32 * 2)(1, 1),
             0, _SWIZZLE_128B, _L2_PROMOTION_256B, 0,
         )  # fmt: skip
-        return found
+        return descriptor
 
 
 def versions(work: Callable[[], None]) -> tuple[str, str]:
@@ -277,10 +277,10 @@ def main(image: str, *rest: str) -> None:
         driver = Driver()
         problem = Problem.of(driver, m, n, k)
         launch = Loaded(driver, Path(image).read_bytes()).on(problem, "persistent" in rest)
-        found: dict[str, Any] = asdict(measured(driver, problem, launch))
+        answer: dict[str, Any] = asdict(measured(driver, problem, launch))
     except NoGpu as error:
-        found = {"refused": str(error)}
-    sys.stdout.write(json.dumps(found) + os.linesep)
+        answer = {"refused": str(error)}
+    sys.stdout.write(json.dumps(answer) + os.linesep)
 
 
 if __name__ == "__main__":

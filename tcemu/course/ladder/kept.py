@@ -34,7 +34,7 @@ def file_of(rung: Rung, language: str) -> str:
     """The name of a kernel's file.
 
     >>> from tcemu.course.ladder import kept, table
-    >>> kept.file_of(table.found("wmma"), "cu")
+    >>> kept.file_of(table.rung_named("wmma"), "cu")
     '2_wmma.cu'
     """
     return f"{rung.number}_{rung.name}.{language}"

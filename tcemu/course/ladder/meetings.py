@@ -39,10 +39,10 @@ def which(multiply: Multiply, m: int, n: int) -> str:
     if nothing.any():
         return "Where A and B are zeros, D is not, as if the accumulator did not begin as zeros."
     for shift in _SHIFTS:
-        found = _asked(multiply, m, n, shift)
-        if found is None:
+        meeting = _asked(multiply, m, n, shift)
+        if meeting is None:
             return ""
-        if says := _first_wrong(found, shift):
+        if says := _first_wrong(meeting, shift):
             return says
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal((rows, DEPTH)).astype(np.float16) for rows in (m, n))
@@ -52,21 +52,21 @@ def which(multiply: Multiply, m: int, n: int) -> str:
     return f"With k = {DEPTH} D is right, so look at what changes from one step along k to the next."
 
 
-def _first_wrong(found: Meeting, shift: int) -> str:
+def _first_wrong(meeting: Meeting, shift: int) -> str:
     """The first element of D that has other products than it should; empty if each has its own."""
-    m, n = found.products.shape
+    m, n = meeting.products.shape
     rows, columns = np.arange(m)[:, None], np.arange(n)
     places = (rows + shift) % DEPTH
-    right = (found.products == 1) & (found.row == rows) & (found.column == columns) & (found.along == places)
+    right = (meeting.products == 1) & (meeting.row == rows) & (meeting.column == columns) & (meeting.along == places)
     if right.all():
         return ""
     i, j = (int(each) for each in np.argwhere(~right)[0])
     should = f"A[{i}][{places[i, 0]}] times B[{j}][{places[i, 0]}]"
-    count = found.products[i, j]
+    count = meeting.products[i, j]
     if count != 1:
         many = f"has {count:.0f} products, where it should have one, {should}."
         return f"D[{i}][{j}] {many}" if count else f"D[{i}][{j}] lacks {should}."
-    row, column, along = (int(each[i, j]) for each in found[1:])
+    row, column, along = (int(each[i, j]) for each in meeting[1:])
     has = f"A[{row}][{(row + shift) % DEPTH}] times B[{column}][{along}]"
     return f"D[{i}][{j}] has {has}, where it should have {should}."
 

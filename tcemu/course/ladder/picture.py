@@ -45,8 +45,8 @@ class Recorded:
 
     def tflops(self, name: str) -> float:
         """Of a rung, or of "cublas", for that product; 0 if nothing was recorded."""
-        found = [float(row["tflops"]) for row in self.rows if (row["rung"], row["n"]) == (name, self.size)]
-        return found[0] if found else 0.0
+        rates = [float(row["tflops"]) for row in self.rows if (row["rung"], row["n"]) == (name, self.size)]
+        return rates[0] if rates else 0.0
 
     def __str__(self) -> str:
         row = next((each for each in self.rows if each["n"] == self.size), None)
@@ -105,8 +105,8 @@ class Board:
     def _own(self, rung: Rung) -> tuple[int, str]:
         """The learner's fewest cycles, and in which language."""
         names = {each: f"{rung.name}.{each}" for each in LANGUAGES}
-        found = [(self.cycles[name], each) for each, name in names.items() if name in self.cycles]
-        return min(found, default=(0, "py"))
+        known = [(self.cycles[name], each) for each, name in names.items() if name in self.cycles]
+        return min(known, default=(0, "py"))
 
     def _given(self, rung: Rung) -> tuple[int, str]:
         """The given kernel's, in the learner's language."""

@@ -55,8 +55,8 @@ class Program:
             return (
                 f"the kernel takes {'tensor maps' if maps else 'pointers'}, so LAUNCH {so}; got {listing(self.shape)}"
             )
-        found = self.kernel.executable.function.directives.get("reqnctapercluster", (1, 1, 1))
-        wanted, has = (", ".join(map(str, each)) for each in ((*rung.cluster, 1), found))
+        shape = self.kernel.executable.function.directives.get("reqnctapercluster", (1, 1, 1))
+        wanted, has = (", ".join(map(str, each)) for each in ((*rung.cluster, 1), shape))
         if wanted == has:
             return ""
         if rung.cluster == (1, 1):

@@ -246,11 +246,11 @@ NAMES = tuple(each.name for each in RUNGS)
 
 
 @explained
-def found(name: str | int) -> Rung:
+def rung_named(name: str | int) -> Rung:
     """The rung with a name or a number, counted from 1. Raises CourseError.
 
-    >>> from tcemu.course.ladder.table import found
-    >>> str(found(6))
+    >>> from tcemu.course.ladder.table import rung_named
+    >>> str(rung_named(6))
     'rung 6, swizzle'
     """
     for each in RUNGS:

@@ -49,19 +49,19 @@ def timed(rung: Rung, text: str, what: str, sizes: Sizes) -> Timed:
         words = [sys.executable, gpu.__file__, str(image), *map(str, sizes), *(["persistent"] * rung.persistent)]
         try:
             done = subprocess.run(words, capture_output=True, text=True, timeout=_LIMIT, check=False)  # noqa: S603
-            found = json.loads(done.stdout.splitlines()[-1])
+            answer = json.loads(done.stdout.splitlines()[-1])
         except subprocess.TimeoutExpired:
             return Timed(what, f"it did not end within {_LIMIT} seconds: a wait never ends.")
         except (IndexError, ValueError):
             last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
             return Timed(what, f"the process that used the GPU crashed: {last}")
-    if "refused" in found:
-        return Timed(what, f"{found['refused']}. {_elsewhere(rung)}")
+    if "refused" in answer:
+        return Timed(what, f"{answer['refused']}. {_elsewhere(rung)}")
     m, n, k = sizes
-    if not found["right"]:
-        return Timed(what, f"D is wrong on {found['card']}: the sums in float64 differ by {found['error']:.3g}.")
-    told = f"{found['tflops']:.1f} TFLOP/s for {m} x {n} x {k} ({found['milliseconds']:.3f} ms)"
-    return Timed(what, f"{told} on {found['card']}, {found['clock'] or 'clock unknown'}.", found["tflops"])
+    if not answer["right"]:
+        return Timed(what, f"D is wrong on {answer['card']}: the sums in float64 differ by {answer['error']:.3g}.")
+    told = f"{answer['tflops']:.1f} TFLOP/s for {m} x {n} x {k} ({answer['milliseconds']:.3f} ms)"
+    return Timed(what, f"{told} on {answer['card']}, {answer['clock'] or 'clock unknown'}.", answer["tflops"])
 
 
 def _compiled(text: str, folder: Path) -> Path:
