@@ -232,8 +232,10 @@ def _rows(layout: _Layout) -> Iterator[str]:
     for step in layout.rows:
         y = layout.y(step)
         if step.site is None:
-            yield svg.line(layout.left - 44, y + _ROW / 2, end, y + _ROW / 2, "k", dash="2 3")
-            yield svg.text((layout.left + end) / 2, y + 17, step.label, "s c clear")
+            middle, half = (layout.left + end) / 2, svg.LETTERS["s"] * len(step.label) / 2 + 4
+            yield svg.line(layout.left - 44, y + _ROW / 2, middle - half, y + _ROW / 2, "k", dash="2 3")
+            yield svg.text(middle, y + 17, step.label, "s c clear")
+            yield svg.line(middle + half, y + _ROW / 2, end, y + _ROW / 2, "k", dash="2 3")
             continue
         if layout.left > _LEFT and _function(step.site) != before:
             before = _function(step.site)

@@ -56,7 +56,8 @@ class Rung:
     @property
     def folded_hints(self) -> str:
         """The hints as a page shows them."""
-        return "".join(folded(f"Hint {number}", f"<p>{inline(hint)}</p>") for number, hint in enumerate(self.hints, 1))
+        hints = (folded(f"Hint {number}", f"<p>{inline(hint)}</p>") for number, hint in enumerate(self.hints, 1))
+        return f'<div style="margin-bottom:1em">{"".join(hints)}</div>'
 
     def source(self, language: str) -> str:
         """The given kernel."""
@@ -188,6 +189,7 @@ RUNGS = (
             "The phase to wait for is the number of the round through the stages, modulo 2.",
             "wgmma.wait_group 1 after a commit: which group is complete then, and which stage has been read?",
             "A step of 16 along k is 32 bytes in the descriptor's start address. Tiles begin at multiples of 1,024.",
+            "TMA sees an mbarrier only after `fence.mbarrier_init`, in the thread that has initialised it.",
         ),
         ("wgmma.mma_async", "cp.async.bulk.tensor"),
         ((200, 300, 392),), _LARGE, _cycles(28000, 28000), _cycles(26857, 26857),
