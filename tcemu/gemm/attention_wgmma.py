@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from tcemu.arguments import explained
 from tcemu.errors import OperandError, briefly
-from tcemu.gemm.attention import F32
+from tcemu.gemm.attention import F32, over_row
 from tcemu.gemm.wgmma_persistent import REGISTERS
 from tcemu.gemm.wgmma_tma import LINE, WARPGROUP
 from tcemu.instructions import parse
@@ -138,14 +138,6 @@ def mask(warp: Warp, s: Registers, first: int, keys: int, seen: npt.NDArray[np.i
     if (limit >= first + KEYS).all():  # true of all tiles but the last ones
         return scores
     return scalar.select(column < limit[:, None, :, None], scores, np.float32(-np.inf))
-
-
-def over_row(warp: Warp, combine: Any, values: F32) -> F32:
-    """Combine what the four lanes of a row hold, (32, 2); each lane gets the result."""
-    for distance in (1, 2):
-        other = [warp.shfl_sync("bfly", values[:, i].view(np.uint32), distance) for i in range(2)]
-        values = combine(values, np.stack([np.asarray(each).reshape(32) for each in other], 1).view(np.float32))
-    return values
 
 
 def softmax(warp: Warp, s: F32, largest: F32, total: F32) -> tuple[F32, F32, F32, F32]:

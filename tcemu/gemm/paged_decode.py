@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from tcemu.arguments import explained
 from tcemu.errors import OperandError, briefly
-from tcemu.gemm.attention import F32
-from tcemu.gemm.attention_wgmma import SCALE, over_row, softmax
+from tcemu.gemm.attention import F32, over_row
+from tcemu.gemm.attention_wgmma import SCALE, softmax
 from tcemu.gemm.mma_pipeline import LOAD, LOAD_TRANSPOSED, MMA, Lanes
 from tcemu.launcher import launch
 from tcemu.machine import scalar

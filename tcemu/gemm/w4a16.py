@@ -34,7 +34,7 @@ M, N, K, COLUMNS, GROUP, STAGES = 64, 64, 64, 16, 128, 4
 A_BYTES, W_BYTES = 2 * M * K, N * K // 2
 STAGE_BYTES = A_BYTES + W_BYTES + 2 * N
 #: Where a word's eight weights go: bits 0 and 16 hold a register's two elements, and so on, 4 bits further each time.
-PLACES = (0, 16, 4, 20, 8, 24, 12, 28)
+SHIFTS = (0, 16, 4, 20, 8, 24, 12, 28)
 #: The lowest four bits of each half, the next four, and 1024 in both.
 LOW, HIGH, MAGIC = np.uint32(0x000F000F), np.uint32(0x00F000F0), np.uint32(0x64006400)
 
@@ -58,7 +58,7 @@ def packed(weights: npt.NDArray[np.int8]) -> Words:
     tiles = (weights + 8).astype(np.uint32).reshape(k // K, 4, 16, n // COLUMNS, 2, 8)
     held = tiles[:, :, rows, :, :, (lane // 4)[:, None]]  # lanes, rows, then the others
     elements = held.transpose(2, 4, 0, 3, 5, 1).reshape(k // K, n // COLUMNS, 32, 4, 8)
-    words: Words = np.bitwise_or.reduce(elements << np.array(PLACES, np.uint32), axis=-1)
+    words: Words = np.bitwise_or.reduce(elements << np.array(SHIFTS, np.uint32), axis=-1)
     return words
 
 

@@ -9,7 +9,7 @@ import unicodedata
 #: Characters of a name that are kept; its length and digest stand for the rest.
 LONGEST_NAME = 100
 #: Combining marks on one character; more of them cover the lines above and below.
-_MARKS = 4
+_COMBINING = 4
 #: Unicode categories that have no shape of their own: controls, formats such as text direction, lone surrogates,
 #: private use, separators of lines and paragraphs.
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
@@ -42,7 +42,7 @@ def visible(text: str, *, lines: bool = False) -> str:
             kept.append(" ")
         elif category in _INVISIBLE or _nothing(character):
             kept.append(f"⟨U+{ord(character):04X}⟩")
-        elif marks <= _MARKS:
+        elif marks <= _COMBINING:
             kept.append(character)
     return "".join(kept)
 

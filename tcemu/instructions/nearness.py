@@ -24,7 +24,7 @@ _THIRD = 10
 #: The slots whose words name types of elements.
 TYPED = ("dtype", "atype", "btype", "ctype", "stype", "type", "dst_fmt", "src_fmt")
 #: What counts as near where no type is written.
-_USUAL = {"dtype": "f32", "atype": "f16", "btype": "f16", "ctype": "f32"}
+_DEFAULTS = {"dtype": "f32", "atype": "f16", "btype": "f16", "ctype": "f32"}
 #: What PTX spells as m16n8k16: the sizes are what counts.
 SHAPE = re.compile(r"m(\d+)n(\d+)(?:k(\d+))?")
 
@@ -43,7 +43,7 @@ def distance(slot: str, asked: str, word: str) -> float:
         return 0
     if slot == "shape":
         return _between_shapes(asked, word)
-    asked = asked or (_USUAL.get(slot, "") if word else "")
+    asked = asked or (_DEFAULTS.get(slot, "") if word else "")
     if asked == word:
         unlike = 0.0
     elif not asked or not word:

@@ -98,7 +98,7 @@ class _Access(WarpCode):
         wanted = mask
         if kind.size > 1:
             wanted = mask & ((addresses & (kind.size - 1)) == 0)
-        inside, pointers = self.places(addresses, mask)
+        inside, pointers = self.located(addresses, mask)
         right = self.let(f"bitcast <{LANES} x i1> {(inside & wanted).name} to i32")
         good = self.let(f"icmp eq i32 {right}, %mask")
         self.emit(f"br i1 {good}, label %good, label %bad")
@@ -116,7 +116,7 @@ class _Access(WarpCode):
 
     # ------------------------------------------------------------------------------------------ spaces
 
-    def places(self, addresses: Value, mask: Value) -> tuple[Value, str]:
+    def located(self, addresses: Value, mask: Value) -> tuple[Value, str]:
         """The lanes whose bytes lie in the memory, and pointers to them."""
         if self.kind.space in ("global", "const"):
             return self.arrays(addresses, mask)

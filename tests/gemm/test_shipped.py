@@ -380,7 +380,7 @@ def test_packed_weights_can_be_read_back():
     layout = tcemu.parse(w4a16.MMA).fragments["b"].layout
     for lane, step, tile, slot in ((0, 0, 0, 0), (31, 3, 1, 3), (13, 2, 0, 1), (6, 1, 1, 2)):
         row, column = layout.position(lane, slot)
-        nibble = w4a16.PLACES[4 * tile + slot]
+        nibble = w4a16.SHIFTS[4 * tile + slot]
         value = int(words[1, 2, lane, step]) >> nibble & 15
         assert value - 8 == weights[64 + 16 * step + row, 32 + 8 * tile + column]
 

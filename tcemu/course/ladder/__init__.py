@@ -112,7 +112,7 @@ def start(name: str | int, language: str = "") -> str:
     True
     """
     wanted = rung_named(name)
-    chosen = language_of(language) if language else _usual(wanted)
+    chosen = language_of(language) if language else _language_so_far(wanted)
     text = f"{MAGIC} {wanted.name}\n{_beginning(wanted, chosen)}"
     shell = tracebacks.shell()
     if shell is None:
@@ -122,7 +122,7 @@ def start(name: str | int, language: str = "") -> str:
     return Hint(f"The cell below is yours. Its first line, {MAGIC}, checks it. It starts from {source}.")
 
 
-def _usual(wanted: Rung) -> str:
+def _language_so_far(wanted: Rung) -> str:
     """The language of the learner's answers to this rung and to the one below."""
     lower = before(wanted)
     for each in (wanted, lower) if lower else (wanted,):
