@@ -15,7 +15,7 @@ _HOST = """
     GL/freeglut.h GL/gl.h GL/glew.h GL/glut.h GLFW/glfw3.h any atomic barrier benchmark/benchmark.h cctype cerrno
     cfenv channel_descriptor.h charconv chrono clocale codecvt condition_variable conio.h coroutine csetjmp csignal
     cstdarg ctype.h cublas_api.h cuchar cudaD3D9.h cudaProfiler.h cuda_gl_interop.h cuda_profiler_api.h
-    cuda_texture_types.h cufft.h cufftXt.h cufile.h cupti.h cusolverDn.h cusolverSp.h cusolver_common.h cusparse.h
+    cuda_texture_types.h cufile.h cupti.h cusolverDn.h cusolverSp.h cusolver_common.h cusparse.h
     cusparse_v2.h cutensor.h cwchar cwctype deque device_functions.h direct.h dirent.h dlfcn.h drvapi_error_string.h
     emmintrin.h errno.h exception execution fcntl.h fenv.h filesystem flat_map flat_set format forward_list fstream
     future generator getopt.h gtest/gtest.h helper_cuda.h helper_cuda_drvapi.h helper_functions.h helper_gl.h
@@ -44,12 +44,23 @@ _CUB = """
 """
 #: What the headers of NVIDIA's matrix libraries include, which kernels beside them rely on.
 _NUMBERS = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
+#: The types of cuFFT, which kernels between two transforms take.
+_TRANSFORMS = """#include <cuComplex.h>
+using cufftReal = float;
+using cufftDoubleReal = double;
+using cufftComplex = cuComplex;
+using cufftDoubleComplex = cuDoubleComplex;
+"""
 _LIBRARIES = ("cublas.h", "cublas_v2.h", "cublasLt.h", "cublasXt.h", "cudnn.h")
 _LAUNCHING = (
     *(f"thrust/{each}.h" for each in _THRUST.split()),
     *(f"cub/device/device_{each}.cuh" for each in _CUB.split()),
 )
-HOST: dict[str, str] = dict.fromkeys((*_HOST.split(), *_LAUNCHING), "") | dict.fromkeys(_LIBRARIES, _NUMBERS)
+HOST: dict[str, str] = (
+    dict.fromkeys((*_HOST.split(), *_LAUNCHING), "")
+    | dict.fromkeys(_LIBRARIES, _NUMBERS)
+    | dict.fromkeys(("cufft.h", "cufftXt.h"), _TRANSFORMS)
+)
 #: Headers of PyTorch and pybind11, whose names nobody can list, and what kernels in an extension need of them.
 _TORCH = re.compile(r"(torch|ATen|c10|caffe2|pybind11)/|Python\.h$")
 TORCH = "#include <tcemu_torch.h>\n"

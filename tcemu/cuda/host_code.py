@@ -32,8 +32,11 @@ _HOST = re.compile(
     r"|\b(?:stderr|stdout|fopen|fprintf|fread|fwrite|fclose|exit|rand|srand|getenv|atoi|atof|strtol|getopt|getline|cout"
     r"|cerr|gettimeofday|clock_gettime|nanosleep|usleep)\b"
 )
-#: Types of the runtime and of cuRAND that a kernel may have, too.
-_SHARED = re.compile(r"\bcuda(?:TextureObject_t|SurfaceObject_t)\b|\bCUtensorMap\b|\bcurand(?:State|Direction)\w*")
+#: Types of the runtime, of cuRAND and of PyTorch that a kernel may have, too.
+_SHARED = re.compile(
+    r"\b(?:at|torch)::(?:Half|BFloat16|PhiloxCudaState|cuda::philox)\b|"
+    r"\bcuda(?:TextureObject_t|SurfaceObject_t)\b|\bCUtensorMap\b|\bcurand(?:State|Direction)\w*"
+)
 #: A macro with arguments, and lines at file scope that are a call of one.
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\((?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)

@@ -194,6 +194,18 @@ def test_functions_of_integers_are_those_of_doubles():
     assert y.tolist() == [3, 512, 40, 200, 15, 9, *map(float, limits)]
 
 
+def test_types_that_kernels_take_from_libraries_of_the_host():
+    source = """#include <cufft.h>
+#include <torch/extension.h>
+#include <cmath>
+using number = at::Half;
+__global__ void scale(cufftComplex* x, number* y, int* z) { x->x *= 2, x->y = *y, *z = FP_SUBNORMAL; }
+"""
+    x, y, z = np.ones(2, np.float32), np.full(1, 3, np.float16), np.zeros(1, np.int32)
+    cuda.compile(source)["scale"](1, 1, x, y, z)
+    assert (x.tolist(), z.tolist()) == ([2, 3], [3])
+
+
 def test_narrowing_is_a_warning_as_with_nvcc():
     source = """struct Place { int x; __device__ Place(int x) : x(x) {} };
 __global__ void k(int* y) { Place here = {blockIdx.x}; *y = here.x; }

@@ -48,6 +48,12 @@ using FILE = struct _IO_FILE;  // a header may declare functions for the host th
 // ThunderKittens: compile for the device alone.
 #define KITTENS_NO_HOST
 
+#define FP_NAN 0
+#define FP_INFINITE 1
+#define FP_ZERO 2
+#define FP_SUBNORMAL 3
+#define FP_NORMAL 4
+
 #ifndef FLT_MAX  // older releases of <cuda/std/cfloat> leave these to the host's library
 #define FLT_RADIX 2
 #define FLT_MANT_DIG 24
