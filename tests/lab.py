@@ -80,14 +80,9 @@ _DRAWN = """() => [...document.querySelectorAll("[data-mime-type='application/vn
 
 
 @contextmanager
-def jupyterlab(home: Path, *, trusted: bool = False) -> Iterator[str]:
-    """A JupyterLab of its own with copies of the notebooks, in the light theme; its address.
-
-    What is not trusted shows no SVG before it is run.
-    """
+def jupyterlab(home: Path) -> Iterator[str]:
+    """A JupyterLab of its own with copies of the notebooks, in the light theme; its address."""
     shutil.copytree(ROOT / "notebooks", home / "work", ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
-    if trusted:
-        _trust(home / "work", home / "data")
     settings = home / "settings" / "@jupyterlab" / "apputils-extension"
     settings.mkdir(parents=True)
     (settings / "themes.jupyterlab-settings").write_text(json.dumps({"theme": THEMES["light"]}))
@@ -119,16 +114,19 @@ def jupyterlab(home: Path, *, trusted: bool = False) -> Iterator[str]:
             server.wait(30)
 
 
-def _trust(notebooks: Path, data: Path) -> None:
-    """Sign notebooks as `jupyter trust` does."""
+def trusted(name: str, home: Path) -> str:
+    """The path of a copy of a notebook that JupyterLab trusts; what it does not trust shows no SVG before it is run."""
     import nbformat
     from nbformat.sign import NotebookNotary
 
-    data.mkdir()
-    notary = NotebookNotary(data_dir=str(data))
-    for path in notebooks.glob("*.ipynb"):
-        notary.sign(nbformat.read(path, 4))
+    notebook = nbformat.read(home / "work" / name, 4)
+    notebook.metadata["copy"] = True  # otherwise the signature were that of the other one, too
+    (home / "work" / "trusted").mkdir(exist_ok=True)
+    nbformat.write(notebook, home / "work" / "trusted" / name)
+    notary = NotebookNotary(data_dir=str(home / "data"))
+    notary.sign(notebook)
     notary.store.close()
+    return f"trusted/{name}"
 
 
 def _wait_for_server(address: str, server: subprocess.Popen[bytes]) -> None:
@@ -151,7 +149,7 @@ class Lab:
 
     def open(self, name: str) -> None:
         """Open a notebook, and wait for its kernel."""
-        self.name = name.split("_", maxsplit=1)[0]
+        self.name = name.rpartition("/")[2].split("_", maxsplit=1)[0]
         self.count += 1
         self.errors.clear()
         self.page.evaluate(_OPEN, name)

@@ -1,18 +1,18 @@
 """Every notebook of the course in a real JupyterLab: nothing stands in the way, and it runs, and every control answers.
 
-Every day another one is run and looked at in both themes, and another one is looked at in one theme, with the outputs
-that it is stored with. nbval runs them all, and tests/show asks the controls without a page. With
---thorough all are run.
+Every day another one is run, and looked at in both themes; with --thorough all are. nbval runs them all, and tests/show
+asks the controls without a page.
 All are opened in one page, one after the other, because loading JupyterLab takes longer than opening a notebook.
 Skipped without chromium or playwright.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
-from lab import CHROMIUM, THEMES, Lab, browser, jupyterlab
+from lab import CHROMIUM, THEMES, Lab, trusted
 from places import ROOT
 from quick import THOROUGH, spread, turn
 
@@ -25,36 +25,29 @@ pytestmark = [
 #: Notebooks that are opened in one page: it does not forget them all.
 TOGETHER = 5
 NOTEBOOKS = sorted(path.name for path in (ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
-#: Of so many notebooks one is run, and one is looked at.
-ONE_IN = len(NOTEBOOKS)
-RUN = spread(NOTEBOOKS, ONE_IN, first=turn(ONE_IN))
+RUN = spread(NOTEBOOKS, len(NOTEBOOKS), first=turn(len(NOTEBOOKS)))
 #: Its readers write whole kernels; it has no slider, and one picture that waits for no prediction.
 WORKSHOP = "15"
-OPENED = sorted({*RUN, *spread(NOTEBOOKS, ONE_IN, first=turn(ONE_IN) + 2)})
 
 
 @pytest.fixture(scope="module")
-def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Lab]]:
-    """Open JupyterLab in a fresh page."""
-    with jupyterlab(tmp_path_factory.mktemp("course"), trusted=True) as address, browser(address) as opens:
-        yield opens
-
-
-@pytest.fixture(scope="module")
-def labs() -> list[Lab]:
+def labs() -> Iterator[list[Lab]]:
     """The page in which notebooks are opened, if there is one."""
-    return []
+    found: list[Lab] = []
+    yield found
+    for view in found:
+        view.page.close()
 
 
 @pytest.fixture
-def opened(fresh: Callable[[], Lab], labs: list[Lab]) -> Callable[[str], Any]:
+def opened(fresh: Callable[[], Lab], home: Path, labs: list[Lab]) -> Callable[[str], Any]:
     """Open a notebook; after a failure the next one gets a page in which nothing has happened."""
 
     @contextmanager
     def notebook(name: str) -> Iterator[Lab]:
         view = labs.pop() if labs else fresh()
         try:
-            view.open(name)
+            view.open(trusted(name, home))
             yield view
             view.close()
         except BaseException:
@@ -121,24 +114,21 @@ def _run(view: Lab) -> None:
     assert sum(moved) >= 2 or view.name == WORKSHOP
 
 
-@pytest.mark.parametrize(("number", "name"), list(enumerate(OPENED)), ids=OPENED)
+@pytest.mark.parametrize(("number", "name"), list(enumerate(RUN)), ids=RUN)
 def test_it_runs_its_controls_answer_and_nothing_is_in_the_way(
     opened: Callable[[str], Any], number: int, name: str
 ) -> None:
     first, second = THEMES if (number + turn(2)) % 2 else reversed(THEMES)
-    runs = name in RUN
     with opened(name) as view:
         view.theme(first)
-        if runs:
-            _run(view)
+        _run(view)
         pictures = view.page.locator(".jp-OutputArea-output svg[role=img]").count()
         assert pictures >= (1 if view.name == WORKSHOP else 2), "outputs are shown as they are"
         assert view.barriers() == []
         view.shot(f"page-{first}")
-        if runs:
-            view.theme(second)
-            assert view.barriers("color-contrast") == [], f"{second}: nothing but the colours is different"
-            view.shot(f"page-{second}")
+        view.theme(second)
+        assert view.barriers("color-contrast") == [], f"{second}: nothing but the colours is different"
+        view.shot(f"page-{second}")
         assert view.illegible() == []
         assert view.cut_off() == [], "at 200 % zoom"
         assert view.errors == []

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab import CHROMIUM, THEMES, WINDOW, Lab, browser, jupyterlab
+from lab import CHROMIUM, THEMES, WINDOW, Lab
 
 expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright").expect
 pytestmark = [
@@ -18,36 +18,32 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("lab")
-
-
-@pytest.fixture(scope="module")
-def fresh(home: Path) -> Iterator[Callable[[], Lab]]:
-    """Open JupyterLab in a fresh page."""
-    with jupyterlab(home) as address, browser(address) as opens:
-        yield opens
-
-
 each_theme = pytest.mark.parametrize("theme", THEMES)
 
 
 @pytest.fixture(scope="module")
-def first_light(fresh: Callable[[], Lab]) -> Lab:
+def first_light(fresh: Callable[[], Lab]) -> Iterator[Lab]:
     """Notebook 00, opened and not yet run."""
     view = fresh()
     view.open("00_first_light.ipynb")
-    return view
+    yield view
+    view.page.close()
 
 
 @pytest.fixture(scope="module")
-def numbers(fresh: Callable[[], Lab]) -> Lab:
-    """Notebook 01, all cells run."""
+def second(fresh: Callable[[], Lab]) -> Iterator[Lab]:
+    """Another page."""
     view = fresh()
-    view.open("01_numbers.ipynb")
-    view.run_all()
-    return view
+    yield view
+    view.page.close()
+
+
+@pytest.fixture(scope="module")
+def numbers(second: Lab) -> Lab:
+    """Notebook 01, all cells run."""
+    second.open("01_numbers.ipynb")
+    second.run_all()
+    return second
 
 
 def _visible(view: Lab, selector: str) -> int:
@@ -312,16 +308,16 @@ def test_cells_have_line_numbers_and_text_has_lines_of_a_readable_length(first_l
     assert 75 < page.evaluate(_LONGEST) < 92
 
 
-def test_the_first_page_follows_what_is_written_into_it(fresh: Callable[[], Lab], home: Path) -> None:
+def test_the_first_page_follows_what_is_written_into_it(second: Lab, home: Path) -> None:
     start = home / "work" / "START.md"
     start.write_text("# 0 of 2 solved\n", encoding="utf-8")
-    page = fresh().page
+    page = second.page
     page.evaluate("() => window.jupyterapp.commands.execute('docmanager:open', {path: 'START.md'})")
     shown = page.locator(".jp-MarkdownViewer h1")
     expect(shown).to_contain_text("0 of 2 solved", timeout=60_000)
     start.write_text("# 1 of 2 solved\n", encoding="utf-8")
     expect(shown).to_contain_text("1 of 2 solved", timeout=60_000)
-    page.close()
+    page.evaluate("() => window.jupyterapp.shell.currentWidget.dispose()")
 
 
 @each_theme
