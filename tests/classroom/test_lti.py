@@ -103,6 +103,7 @@ def logged_in(token, site):
     return user and user["name"]
 
 
+@pytest.mark.slow
 def test_every_option_of_the_file_is_one_of_the_authenticator_s():
     from ltiauthenticator.lti13.auth import LTI13Authenticator
 
@@ -113,21 +114,25 @@ def test_every_option_of_the_file_is_one_of_the_authenticator_s():
     assert LTI13Authenticator(config=config()).client_id == {"CLIENT-ID"}
 
 
+@pytest.mark.slow
 def test_a_launch_from_the_site_logs_in_under_the_login_that_numbers_follow_from(site):
     assert logged_in(launch("Ada"), site) == "ada"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changed", [{"iss": "https://elsewhere"}, {"aud": "other"}, {"exp": 1}])
 def test_a_launch_from_elsewhere_does_not(site, changed):
     with pytest.raises(Exception, match=r"(?i)issuer|audience|expired"):
         logged_in(launch(**changed), site)
 
 
+@pytest.mark.slow
 def test_a_forged_launch_does_not(site):
     with pytest.raises(Exception, match=r"(?i)signature"):
         logged_in(launch()[:-12] + "AAAAAAAAAAAA", site)
 
 
+@pytest.mark.slow
 def test_a_name_that_is_none_does_not_log_in(site):
     assert not logged_in(launch("../teacher"), site)
 

@@ -114,6 +114,7 @@ def saved(path, text="", by=""):
     path.write_text(json.dumps(notebook), encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_what_nobody_has_touched_is_open_without_a_run(tmp_path, monkeypatch):
     lay_out(tmp_path)
     for path in notebooks(tmp_path)[::2]:

@@ -223,6 +223,7 @@ def test_without_nvcc_the_message_says_how_to_launch_kernels(here, monkeypatch):
     called("run", "program.cu", "scale<<<1, 128>>>(random(1024))")
 
 
+@pytest.mark.slow
 @needs_nvrtc
 def test_the_guides_commands_and_comment(here):
     """The lines of docs/cuda.md, on the kernel that they are about."""

@@ -130,6 +130,7 @@ def test_a_report_fails(file):
     assert f"kernels.py:{line('the race')} in racing" in done.output
 
 
+@pytest.mark.slow
 def test_the_search_finds_what_the_policies_do_not(file):
     done = sanitized("rare", "--seeds", 1)
     assert done.exit_code == 1, done.output

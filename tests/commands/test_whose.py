@@ -50,6 +50,7 @@ def test_a_file_of_something_else_is_refused(tmp_path):
     assert "types must be three of" in str(asked(tmp_path / "r.npz").exception)
 
 
+@pytest.mark.slow
 def test_names_in_capitals_are_those_of_the_readme(tmp_path):
     a = np.arange(64, dtype=np.float16).reshape(8, 8)
     d = multiply(Recipe(BF16.replace("bf16", "f16")), a, a)

@@ -256,6 +256,7 @@ def _halves_swapped(a):
     return tiles.swapaxes(1, 4).reshape(-1, a.shape[1])[: len(a)]
 
 
+@pytest.mark.slow
 def test_the_rung_before_does_not_pass(one_order):
     found = judge.judged(RUNGS["ldmatrix"], RUNGS["mma_sync"].source("py"), seed=5)
     assert "this rung is about ldmatrix" in found.says

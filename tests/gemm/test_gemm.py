@@ -186,6 +186,7 @@ def test_hopper_plans_and_edges(row, plan):
             assert (result.parted, result.reports) == ([], [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("element", ["e4m3", "e5m2"])
 def test_promoted_sums_are_added_in_f32(element):
     plan = wgmma_tma.Plan(element, columns=64, promote=True)
@@ -367,6 +368,7 @@ def test_sparse_plans_that_cannot_be():
         wgmma_sparse.multiply(np.zeros((64, 128), np.float16), np.zeros((128, 64), np.float16), plan)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("element", some(wgmma_tma.IMMEDIATES, 2))
 def test_sparse_hopper_kernel(element):
     plan = wgmma_sparse.SparsePlan(element, columns=32, consumers=2, stages=2)

@@ -24,6 +24,7 @@ def marks(names, cells, seat=TRUSTED):
     return {mark.exercise: mark for mark in marks_of("00", notebook(IMPORT, *cells), wanted, "ada", seat, "key")}
 
 
+@pytest.mark.slow
 def test_answers_by_what_they_may_not_call_earn_nothing_whoever_watches():
     """The second is not checked: what one answer may call is not lent to another."""
     cells = [ROUND[1][1], *BANNED.values(), *(f"check({name})" for name in BANNED if name != "e4m3_patterns")]

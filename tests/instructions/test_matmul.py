@@ -52,6 +52,7 @@ def bits(form, array):
     return form.patterns(np.ascontiguousarray(array))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGET_NAMES)
 @rows("form", some(FORMS.values(), 14))
 def test_it_is_the_loop_over_tiles(target, form):

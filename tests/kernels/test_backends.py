@@ -93,6 +93,7 @@ def by_numba():
     return answers(PROBE, TCEMU_KERNELS="numba")
 
 
+@pytest.mark.slow
 def test_numba_computes_where_it_is_installed(by_numba):
     assert (by_numba["backend"], by_numba["numba"]) == ("numba", True)
     assert len(by_numba["answers"]) == len(CASES)

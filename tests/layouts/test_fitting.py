@@ -47,6 +47,7 @@ def tiles():
                 yield name, mn, k, (bits, major, swizzle, start, lbo, sbo)
 
 
+@pytest.mark.slow
 def test_every_canonical_tile_gets_a_descriptor_that_reads_it(row):
     for name, mn, k, how in tiles():
         with row(f"{name} {how}"):

@@ -27,6 +27,7 @@ def test_equal_answers(card):
     assert str(found) == "equal, 256 registers"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("card", ["Wrong"], indirect=True)
 def test_a_difference_is_reported_to_the_bit(card):
     a, b, c = sample().operands

@@ -59,6 +59,7 @@ MISSING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("card", "message"), some(MISSING.items(), 2), ids=some(MISSING, 2), indirect=["card"])
 def test_what_is_missing_is_reported(card, message):
     assert live.why_not().startswith(message)

@@ -17,6 +17,7 @@ from tcemu.live.runner.families import MANNERS, recordable
 from tcemu.vectors import cases, classes, emulator
 
 
+@pytest.mark.slow
 def test_the_device_is_described(card):
     assert live.available()
     assert live.why_not() == ""

@@ -60,6 +60,7 @@ def spaces(instruction):
     return [named] if named else ["shared", "global"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", MOVES.values(), ids=MOVES)
 def test_both_ways_are_one(row, family):
     asked = 0

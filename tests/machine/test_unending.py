@@ -75,6 +75,7 @@ def test_the_search_finds_orders_without_an_end(monkeypatch):
     tcemu.launch(hasty, block=64, args=(state,), operations=2000)  # in the usual order
 
 
+@pytest.mark.slow
 def test_the_search_takes_a_limit():
     found = tcemu.search_schedules(hasty, block=64, args=(np.zeros(2, np.uint32),), operations=3000)
     assert found.failures[0].replay.endswith(", operations=3000")

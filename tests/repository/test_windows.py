@@ -77,6 +77,7 @@ def test_the_stubs_say_what_windows_has(name):
     assert name not in LACKS
 
 
+@pytest.mark.slow
 def test_nothing_else_needs_another_system():
     paths = {path.relative_to(ROOT).as_posix(): path for path in ROOT.rglob("*.py")}
     found = {

@@ -49,6 +49,7 @@ def test_a_probe_that_is_not_possible_is_refused():
         show.probe("ldmatrix.sync.aligned.m8n8.x4.shared.b16")
 
 
+@pytest.mark.slow
 def test_sliders_of_a_probe_stay_within_the_operand():
     probe = widgets.probe_one_element(MMA, lane=13, register=3)
     assert probe.picture == show.probe(MMA, "a", 13, 3)

@@ -415,6 +415,7 @@ def test_every_setting_was_measured_once():
     assert set(names) == set(MEASURED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", some([EVERY[0], EVERY[13], EVERY[24], EVERY[-4]], 2), ids=str)
 def test_some_main_loops_take_what_a_gpu_took(setting):
     assert benchmark.predicted(setting) == pytest.approx(MEASURED[str(setting)], rel=0.25)
