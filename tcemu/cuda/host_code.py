@@ -37,6 +37,9 @@ _SHARED = re.compile(
     r"\b(?:at|torch)::(?:Half|BFloat16|PhiloxCudaState|cuda::philox)\b|"
     r"\bcuda(?:TextureObject_t|SurfaceObject_t)\b|\bCUtensorMap\b|\bcurand(?:State|Direction)\w*"
 )
+#: Members of a struct with a kernel's parameters that only its launch looks at.
+_STREAM = re.compile(r"\bcuda(?:Stream|Event|Graph|GraphExec)_t\b")
+_CLASS = re.compile(r"\s*(?:template\s*<[^{;]*>\s*)?(?:typedef\s+)?(?:struct|class|union)\b")
 #: A macro with arguments, and lines at file scope that are a call of one.
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\((?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
@@ -247,7 +250,10 @@ def _host(part: Part) -> bool:
     head = part.text.split("{", 1)[0]
     if "__host__" in head and "__device__" not in head:
         return True
-    return part.name == "main" or bool(_HOST.search(_SHARED.sub("", part.text)))
+    text = _SHARED.sub("", part.text)
+    if _CLASS.match(text):
+        text = _STREAM.sub("", text)
+    return part.name == "main" or bool(_HOST.search(text))
 
 
 def _holds(part: Part, lines: Collection[int]) -> bool:

@@ -197,13 +197,22 @@ def test_functions_of_integers_are_those_of_doubles():
 def test_types_that_kernels_take_from_libraries_of_the_host():
     source = """#include <cufft.h>
 #include <torch/extension.h>
-#include <cmath>
 using number = at::Half;
-__global__ void scale(cufftComplex* x, number* y, int* z) { x->x *= 2, x->y = *y, *z = FP_SUBNORMAL; }
+__global__ void scale(cufftComplex* x, number* y) { x->x *= 2, x->y = *y; }
 """
-    x, y, z = np.ones(2, np.float32), np.full(1, 3, np.float16), np.zeros(1, np.int32)
-    cuda.compile(source)["scale"](1, 1, x, y, z)
-    assert (x.tolist(), z.tolist()) == ([2, 3], [3])
+    x, y = np.ones(2, np.float32), np.full(1, 3, np.float16)
+    cuda.compile(source)["scale"](1, 1, x, y)
+    assert x.tolist() == [2, 3]
+
+
+def test_parameters_may_hold_the_stream_of_the_launch():
+    source = """struct Params { int n; cudaStream_t stream; float scale; };
+void run(Params params, cudaStream_t stream) { fill<<<1, 1, 0, stream>>>(params, nullptr); }
+__global__ void fill(Params params, float* x) { *x = params.n * params.scale; }
+"""
+    module, x = cuda.compile(source), np.zeros(1, np.float32)
+    module["fill"](1, 1, cuda.struct("Params", n=np.int32(3), stream=None, scale=np.float32(0.5)), x)
+    assert (x[0], module.left_out) == (1.5, ("run",))
 
 
 def test_narrowing_is_a_warning_as_with_nvcc():

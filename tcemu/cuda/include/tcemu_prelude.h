@@ -12,6 +12,10 @@ using ulong = unsigned long;
 using ushort = unsigned short;
 using uchar = unsigned char;
 using FILE = struct _IO_FILE;  // a header may declare functions for the host that take one
+using cudaStream_t = struct CUstream_st*;  // and a struct with a kernel's parameters have one of these
+using cudaEvent_t = struct CUevent_st*;
+using cudaGraph_t = struct CUgraph_st*;
+using cudaGraphExec_t = struct CUgraphExec_st*;
 
 // What gcc has beside the standard's words, and what C++17 has no more.
 #define __asm__ asm
@@ -47,12 +51,6 @@ using FILE = struct _IO_FILE;  // a header may declare functions for the host th
 
 // ThunderKittens: compile for the device alone.
 #define KITTENS_NO_HOST
-
-#define FP_NAN 0
-#define FP_INFINITE 1
-#define FP_ZERO 2
-#define FP_SUBNORMAL 3
-#define FP_NORMAL 4
 
 #ifndef FLT_MAX  // older releases of <cuda/std/cfloat> leave these to the host's library
 #define FLT_RADIX 2
