@@ -129,7 +129,13 @@ class Barriers:
         )
         left = [*(self._block.exited[warp] for warp in gone), *(self._lanes[warp] for warp in lanes)]
         earlier = Earlier(left[0], "exit") if left else None
-        self._block.report("exited-threads", by, message, what=f"barrier {event.barrier}", earlier=earlier)
+        report = Report("exited-threads", message, by, f"barrier {event.barrier}", earlier)
+        if event.exited:
+            self._block.tell(report)
+            return
+        report.message += "; since Volta, the barrier goes on without them, but what they should have done is not done"
+        report.weight = "hint"
+        self._block.hint(report)
 
     def _fence(self, event: ProxyFenced) -> None:
         if "shared" in event.spaces:

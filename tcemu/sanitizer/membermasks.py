@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tcemu.machine.events import By, Exited, Shuffled, Site
+from tcemu.machine.events import By, Exited, LanesMissed, Shuffled, Site
 from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.report import Earlier, Report, lanes_of, many
 
 _FIX = (
-    "Name only the lanes that execute shfl.sync in its membermask (in CUDA, call __ballot_sync before the branch), or "
+    "Name only the lanes that execute {0} in its membermask (in CUDA, call __ballot_sync before the branch), or "
     "move it out of the branch, so that all lanes execute it."
 )
 
@@ -37,7 +37,7 @@ class Membermasks:
     def __init__(self, block: Block) -> None:
         self._block, self._clocks = block, block.clocks
         self.waiting: dict[int, list[Incomplete]] = {}
-        self.handlers: Handlers = {Shuffled: self._shuffled, Exited: self._exited}
+        self.handlers: Handlers = {Shuffled: self._shuffled, Exited: self._exited, LanesMissed: self._missed}
 
     def _shuffled(self, event: Shuffled) -> None:
         """Some lanes execute a shfl.sync: one that others have executed before, or another."""
@@ -70,7 +70,14 @@ class Membermasks:
             f"{each.opcode} names {lanes} in its membermask {each.membermask:#010x}, but they reach {opcode} without "
             f"executing it: {others} would wait for them forever"
         )
-        report = Report("absent-lanes", message, each.by, "the membermask", Earlier(by, opcode), remedy=_FIX)
+        report = Report(
+            "absent-lanes",
+            message,
+            each.by,
+            "the membermask",
+            Earlier(by, opcode),
+            remedy=_FIX.format(_named(each.opcode)),
+        )
         report.callers = each.callers
         self._block.tell(report)
 
@@ -80,13 +87,27 @@ class Membermasks:
         for each in self.waiting.get(by.warp, []):
             missing = each.membermask & by.active & ~each.executed
             if missing:
-                lanes, has = lanes_of(missing), "it exits" if missing.bit_count() == 1 else "they exit"
-                message = (
-                    f"{each.opcode} names {many('lane', lanes)} in its membermask {each.membermask:#010x}, which never "
-                    f"execute{'s' * (len(lanes) == 1)} it: the others wait until {has}"
-                )
-                report = Report("absent-lanes", message, each.by, "the membermask", remedy=_FIX, weight="hint")
-                report.callers = each.callers
-                self._block.hint(report)
+                self._hint(each.by, each.opcode, each.membermask, missing, each.callers)
         if event.whole:
             self.waiting.pop(by.warp, None)
+
+    def _missed(self, event: LanesMissed) -> None:
+        self._hint(event.by, event.opcode, event.membermask, event.exited, callers_of(event.by))
+
+    def _hint(self, by: By, opcode: str, mask: int, missing: int, callers: tuple[Site, ...]) -> None:
+        """Lanes continue only because those that they wait for have exited."""
+        lanes, has = lanes_of(missing), "it exits" if missing.bit_count() == 1 else "they exit"
+        message = (
+            f"{opcode} names {many('lane', lanes)} in its membermask {mask:#010x}, which never "
+            f"execute{'s' * (len(lanes) == 1)} it: the others wait until {has}"
+        )
+        report = Report(
+            "absent-lanes", message, by, "the membermask", remedy=_FIX.format(_named(opcode)), weight="hint"
+        )
+        report.callers = callers
+        self._block.hint(report)
+
+
+def _named(opcode: str) -> str:
+    """``shfl.sync`` of ``shfl.sync.down.b32``."""
+    return f"{opcode.partition('.sync')[0]}.sync"

@@ -32,6 +32,8 @@ class Operation:
     write: Callable[[Frame, Any], None] | None = None
     #: the lanes that must have come here before it is carried out; None: any may come alone
     members: Callable[[Frame], int] | None = None
+    #: whether a membermask names them
+    named: bool = False
     #: whether it may be part of a loop that waits for other lanes, so that these go first
     polls: bool = False
     #: whether lanes of a warp may wait there at several places, each by itself

@@ -188,7 +188,9 @@ class Program:
         polls = instruction.family.startswith(_POLLS)
         barrier = any(each.role == "barrier" for each in instruction.operands)
         members = self._members(instruction, text, barrier)
-        return Operation(text.opcode, number, site, guard, act, write, members, polls, barrier)
+        return Operation(
+            text.opcode, number, site, guard, act, write, members, bool(instruction.membermask), polls, barrier
+        )
 
     def operation_of(self, step: Access) -> Operation:
         """An access as an operation: native code cannot do it for these addresses."""

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from tcemu.errors import LaunchError, Unending
 from tcemu.machine.addresses import mapped
-from tcemu.machine.events import By
+from tcemu.machine.events import By, LanesMissed
 from tcemu.machine.masks import FULL, lanes_of
 from tcemu.machine.waits import Parked, Wait
 from tcemu.simt import hidden, memory
@@ -333,11 +333,25 @@ class Run:
         """Lanes exit: others may have waited for these only."""
         core = self.core
         self.context.flush()
+        if self.parked and core.grid.observers:
+            self._tell_missed(mask)
         core.bits = mask
         core.at = self.program.last
         core.exit()
         for where in list(self.parked):
             self._add(*where, self.parked.pop(where))
+
+    def _tell_missed(self, exited: int) -> None:
+        """Tell of lanes that wait for these, which exit, because a membermask names them."""
+        for where, mask in self.parked.items():
+            operation = self._operation(where)
+            if operation.members is None or not operation.named:
+                continue
+            self.activate(mask)
+            named = operation.members(where[0])
+            if named & exited:
+                by = By(self.core.block.number, self.core.index, mask, operation.site)
+                self.core.tell(LanesMissed, by, operation.opcode, named, exited & named)
 
     def _spent(self, frame: Frame, block: int, mask: int) -> None:
         """A group has gone round a loop for long: others go first, of this warp or of all."""

@@ -20,6 +20,7 @@ __all__ = [
     "BarriersParted",
     "ClusterArrived",
     "ClusterWaited",
+    "LanesMissed",
     "MbarrierArrived",
     "MbarrierCompleted",
     "MbarrierInitialised",
@@ -43,6 +44,16 @@ class Shuffled(WarpEvent):
     membermask: int
 
 
+@dataclass(eq=False)
+class LanesMissed(WarpEvent):
+    """The lanes of `by` wait at an instruction for others that its membermask names, but these `exited` now."""
+
+    opcode: str
+    membermask: int
+    exited: int
+
+
+@dataclass(eq=False)
 class WarpSynced(WarpEvent):
     """The active lanes have met at bar.warp.sync, and each sees what the others wrote."""
 
