@@ -359,6 +359,7 @@ class Run:
         context.flush()
         if frame.program.ways.endless >> block & 1:
             self._unending(frame, block, mask)
+        core.latest = frame.program.sites[frame.program.blocks[block].first]
         self._add(frame, block, mask)
         if len(self.ready) > 1:
             self.tired[frame, block] = None

@@ -380,3 +380,15 @@ def test_a_loop_without_a_way_out_ends_the_launch(body):
     out = np.zeros(32, np.uint32)
     with pytest.raises(tcemu.errors.Unending, match=r"never ends, at test.ptx:\d+: nothing leads out of it"):
         kernel(f"setp.lt.u32 %p2, %r0, 4;\n @%p2 ret;\n {body}")(1, 32, out)
+
+
+def test_a_loop_that_takes_too_long_is_named():
+    body = """
+$loop:
+    add.u32 %r1, %r1, 1;
+    or.b32 %r1, %r1, 0x40000000;
+    setp.ne.u32 %p1, %r0, %r1;
+    @%p1 bra $loop;
+    """
+    with pytest.raises(tcemu.errors.Unending, match=r"warp 0 came to test.ptx:\d+"):
+        kernel(body)(1, 32, np.zeros(32, np.uint32), operations=10_000)
