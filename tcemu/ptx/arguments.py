@@ -169,7 +169,12 @@ class _Argument:
         value = value.tobytes() if isinstance(value, np.void) else value
         size = value.size if isinstance(value, Struct) else len(value)
         if size != self.parameter.size:
-            raise self._misfit(f"has {counted(self.parameter.size, 'byte')}", f"got {briefly(value)}, {size} bytes")
+            inside = isinstance(value, Struct) and any(isinstance(each, np.ndarray) for each in value.fields.values())
+            hint = (
+                "; an array in it is a pointer, a list of numpy's numbers an array inside the struct" if inside else ""
+            )
+            got = f"got {briefly(value)}, {size} bytes{hint}"
+            raise self._misfit(f"has {counted(self.parameter.size, 'byte')}", got)
         return value
 
     def _untyped(self) -> Any:
@@ -178,9 +183,10 @@ class _Argument:
         if to.ptx in ("f32", "f64"):
             return self._scalar(Scalar(np.dtype(f"f{to.size}")))
         if to.ptx == "b8" or to.size not in (1, 2, 4, 8):
+            raw = "; .tobytes() passes these bytes" if getattr(value, "nbytes", 0) == to.size else ""
             raise self._misfit(
                 f"is a struct of {to.size} bytes",
-                f"got {briefly(value)}; tcemu.cuda.struct makes one, and tcemu.tensor_map a CUtensorMap",
+                f"got {briefly(value)}; tcemu.cuda.struct makes one, and tcemu.tensor_map a CUtensorMap{raw}",
             )
         if isinstance(value, np.generic) and value.dtype.itemsize == to.size:
             return value

@@ -92,7 +92,8 @@ class Membermasks:
             self.waiting.pop(by.warp, None)
 
     def _missed(self, event: LanesMissed) -> None:
-        self._hint(event.by, event.opcode, event.membermask, event.exited, callers_of(event.by))
+        if event.exited:
+            self._hint(event.by, event.opcode, event.membermask, event.exited, callers_of(event.by))
 
     def _hint(self, by: By, opcode: str, mask: int, missing: int, callers: tuple[Site, ...]) -> None:
         """Lanes continue only because those that they wait for have exited."""

@@ -333,8 +333,7 @@ class Run:
         """Lanes exit: others may have waited for these only."""
         core = self.core
         self.context.flush()
-        if self.parked and core.grid.observers:
-            self._tell_missed(mask)
+        self._tell_missed(mask)
         core.bits = mask
         core.at = self.program.last
         core.exit()
@@ -345,11 +344,9 @@ class Run:
         """Tell of lanes that wait for these, which exit, because a membermask names them."""
         for where, mask in self.parked.items():
             operation = self._operation(where)
-            if operation.members is None or not operation.named:
-                continue
-            self.activate(mask)
-            named = operation.members(where[0])
-            if named & exited:
+            if operation.named and operation.members is not None:
+                self.activate(mask)
+                named = operation.members(where[0])
                 by = By(self.core.block.number, self.core.index, mask, operation.site)
                 self.core.tell(LanesMissed, by, operation.opcode, named, exited & named)
 

@@ -141,6 +141,10 @@ def test_the_number_of_arguments_and_the_size_of_a_struct():
         passed("P p", cuda.struct("P", n=np.int32(1)), 12, "b8")
     with pytest.raises(OperandError, match=r"P p, is a struct of 12 bytes; got 3; tcemu.cuda.struct makes one"):
         passed("P p", 3, 12, "b8")
+    with pytest.raises(OperandError, match=r"and tcemu.tensor_map a CUtensorMap; \.tobytes\(\) passes these bytes"):
+        passed("P p", np.zeros(3, np.float32), 12, "b8")
+    with pytest.raises(OperandError, match="an array in it is a pointer, a list of numpy's numbers an array inside"):
+        passed("P p", cuda.struct("P", a=X), 12, "b8")
 
 
 def test_parameters_as_the_source_declares_them():

@@ -46,7 +46,7 @@ class Shuffled(WarpEvent):
 
 @dataclass(eq=False)
 class LanesMissed(WarpEvent):
-    """The lanes of `by` wait at an instruction for others that its membermask names, but these `exited` now."""
+    """Lanes exit while those of `by` wait at an instruction; of the exiting ones its membermask names `exited`."""
 
     opcode: str
     membermask: int
