@@ -241,6 +241,7 @@ def test_a_line_of_the_header_has_no_folder(one_order):
         pytest.param(lambda a, b: None, "", id="it does not finish"),
         (lambda a, b: a @ b.T + 1, "Where A and B are zeros, D is not"),
         (lambda a, b: _halves_swapped(a) @ b.T, "D[0][0] has A[8][16] times B[0][24], where it should have A[0][8]"),
+        pytest.param(lambda a, b: 15360 * (a @ b.T), "", id="it takes bits for numbers"),
         pytest.param(lambda a, b: (a @ b.T).astype(np.float16).astype(np.float32), "", id="it rounds"),
     ],
 )

@@ -40,7 +40,7 @@ def which(multiply: Multiply, m: int, n: int) -> str:
         return "Where A and B are zeros, D is not, as if the accumulator did not begin as zeros."
     for shift in _SHIFTS:
         meeting = _asked(multiply, m, n, shift)
-        if meeting is None:
+        if meeting is None or not _are_counts(meeting.products):
             return ""
         if says := _first_wrong(meeting, shift):
             return says
@@ -50,6 +50,11 @@ def which(multiply: Multiply, m: int, n: int) -> str:
     if d is None or not np.allclose(d, a.astype(np.float32) @ b.T.astype(np.float32), rtol=1e-4, atol=1e-4):
         return ""
     return f"With k = {DEPTH} D is right, so look at what changes from one step along k to the next."
+
+
+def _are_counts(products: Array) -> bool:
+    """Whether D can be sums of so many ones: what a kernel makes of other bits says nothing about products."""
+    return bool(((products >= 0) & (products <= DEPTH) & (products == np.rint(products))).all())
 
 
 def _first_wrong(meeting: Meeting, shift: int) -> str:
@@ -67,6 +72,8 @@ def _first_wrong(meeting: Meeting, shift: int) -> str:
         many = f"has {count:.0f} products, where it should have one, {should}."
         return f"D[{i}][{j}] {many}" if count else f"D[{i}][{j}] lacks {should}."
     row, column, along = (int(each[i, j]) for each in meeting[1:])
+    if not (0 <= row < m and 0 <= column < n and 0 <= along < DEPTH):
+        return f"D[{i}][{j}] lacks {should}."
     has = f"A[{row}][{(row + shift) % DEPTH}] times B[{column}][{along}]"
     return f"D[{i}][{j}] has {has}, where it should have {should}."
 
