@@ -105,7 +105,7 @@ CONVERSIONS = {
 }
 
 
-@pytest.mark.parametrize("name", spread(CONVERSIONS, 3, turn(3)))
+@pytest.mark.parametrize("name", spread(CONVERSIONS, 6, turn(6)))
 @pytest.mark.slow
 def test_the_search_says_how_d_was_rounded(name):
     convert, says = CONVERSIONS[name]
