@@ -61,8 +61,9 @@ HOST: dict[str, str] = (
     | dict.fromkeys(_LIBRARIES, _NUMBERS)
     | dict.fromkeys(("cufft.h", "cufftXt.h"), _TRANSFORMS)
 )
-#: Headers of PyTorch and pybind11, whose names nobody can list, and what kernels in an extension need of them.
-_TORCH = re.compile(r"(torch|ATen|c10|caffe2|pybind11)/|Python\.h$")
+#: Headers of PyTorch and other libraries of the host, whose names nobody can list, and what kernels in an extension
+#: need of them.
+_TORCH = re.compile(r"(torch|ATen|c10|caffe2|pybind11|tvm|dlpack|absl|fmt|spdlog|glog|gflags|nlohmann)/|Python\.h$")
 TORCH = "#include <tcemu_torch.h>\n"
 _INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
 

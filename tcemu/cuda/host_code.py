@@ -28,7 +28,7 @@ _HOST = re.compile(
     r"|\bstd::(?:vector|string|map|set|unordered_\w+|deque|list|queue|cout|cerr|clog|endl|\w*stream|chrono|random_device"
     r"|mt19937\w*|default_random_engine|\w+_distribution|thread|mutex|unique_ptr|shared_ptr|make_unique|make_shared"
     r"|function|\w*exception|\w+_error|to_string|sort|iota|generate|getline|setw|setprecision|filesystem|exit)\b"
-    r"|\bthrust::|\bat::|\btorch::|\bpy::|\bPYBIND11_MODULE\b|\bTORCH_LIBRARY\w*"
+    r"|\bthrust::|\bat::|\btorch::|\btvm::|\bpy::|\bPYBIND11_MODULE\b|\bTORCH_LIBRARY\w*"
     r"|\b(?:stderr|stdout|fopen|fprintf|fread|fwrite|fclose|exit|rand|srand|getenv|atoi|atof|strtol|getopt|getline|cout"
     r"|cerr|gettimeofday|clock_gettime|nanosleep|usleep)\b"
 )
@@ -71,7 +71,7 @@ _OUTER = {
 }  # fmt: skip
 _PARTS = {
     "function_definition", "declaration", "struct_specifier", "class_specifier", "type_definition", "alias_declaration",
-    "using_declaration", "template_instantiation",
+    "using_declaration", "template_instantiation", "namespace_alias_definition",
 }  # fmt: skip
 #: They repeat the name of something else.
 _NAMELESS = {"using_declaration", "template_instantiation"}
