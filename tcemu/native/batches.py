@@ -181,10 +181,48 @@ def _note(sort, cells, lanes, written, reads, mine, own, known, threads, column,
             break
         if answer == 0 or not _learn(answer, known, column, clock, lanewise, row):
             return False
-    before = -1 - answer >> 5
-    if not sort[BEFORE] and before < sort[FIRST] >> 5:  # the first one, if it is older: see records.link
-        sort[BEFORE] = before
+    _link(sort, -1 - answer >> 5)
     return True
+
+
+@njit(cache=True, nogil=True)
+def _reread(words, at, sort, shift, per, cells, written, mine, known, column, clock, lanewise, row):  # type: ignore[no-untyped-def]
+    """A load from shared memory whose cells records have written that have ended. Return whether it was noted.
+
+    Of lanes with the same address that follow each other, the last one leaves its mark.
+    """
+    mask, first, base = sort[MASK], sort[FIRST], sort[BASE]
+    count, latest, before = 0, np.int64(0), np.int64(0)
+    for lane in range(32):
+        if not mask >> lane & 1:
+            continue
+        address = words[at + lane]
+        if lane < 31 and mask >> lane & 2 and words[at + lane + 1] == address:
+            continue
+        begin = (address + base) >> shift
+        for cell in range(begin, begin + per):
+            record = written[cell] >> 5
+            if record != latest:  # most cells have been written by the same one
+                if not known[record] and not _learn(record, known, column, clock, lanewise, row):
+                    return False
+                latest = record
+            if record == 0:
+                return False
+            before = max(before, mine[cell])
+        cells[count, 0], cells[count, 1] = begin, first + lane
+        count += 1
+    for place in range(count):
+        for cell in range(cells[place, 0], cells[place, 0] + per):
+            mine[cell] = cells[place, 1]
+    _link(sort, before >> 5)
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _link(sort, before):  # type: ignore[no-untyped-def]
+    """Remember the record before, if it is the first and older: see records.link."""
+    if not sort[BEFORE] and before < sort[FIRST] >> 5:
+        sort[BEFORE] = before
 
 
 @njit(cache=True, nogil=True)
@@ -201,6 +239,7 @@ def advance(  # type: ignore[no-untyped-def]
     first byte and end.
     """
     cells, lanes = np.empty(32 * _WIDEST, np.int64), np.empty(32 * _WIDEST, np.int64)
+    begins = np.empty((32, 2), np.int64)
     for number in range(begin, end):
         which, at = sorts[number], ats[number]
         if which == NOTHING:
@@ -215,6 +254,11 @@ def advance(  # type: ignore[no-untyped-def]
             per = size >> scalars[SHIFT]
             if not scalars[STORES if writes else LOADS] or not 0 < per <= _WIDEST:
                 return number, SINGLE
+            if not writes and _reread(
+                words, at, sort, scalars[SHIFT], per, begins, written, reads[warp[READER]], known, column, clock,
+                lanewise, row,
+            ):  # fmt: skip
+                continue
             count = _gather(words, at, mask, sort[BASE], scalars[SHIFT], per, cells, lanes)
             if not _note(
                 sort, cells[:count], lanes[:count], written, reads, warp[READER], warp[OWN], known, threads, column,

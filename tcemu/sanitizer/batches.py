@@ -283,9 +283,9 @@ class _Batch:
         """Do what the kernel has left to be done for the records from `begin` to `end` - 1."""
         kernels, fields, block = self._kernels, self._fields, self._block
         if self._records is not None:
-            befores = fields[self._plan.which, kernels.BEFORE]
-            known = befores != 0
-            block.records.previous[self._records[known]] = befores[known]
+            priors = fields[self._plan.which, kernels.BEFORE]
+            known = priors != 0
+            block.records.previous[self._records[known]] = priors[known]
         listed = self._scalars.item(kernels.LISTS) if self._plan.far else 0
         if listed:
             self._list(self._batches.room.listed[:listed])

@@ -103,7 +103,7 @@ class Round:
             for before, event, handlers in events[passed:]:
                 if before > log:
                     break
-                passed += 1
+                passed += 1  # before it is handled: an error must not come twice
                 for handle in handlers:
                     handle(event)
 

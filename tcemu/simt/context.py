@@ -24,6 +24,8 @@ Array = npt.NDArray[Any]
 FUEL = 1 << 16
 #: Bytes of records that a launch has room for, beside those of one pass through a function.
 _LOG = 1 << 20
+#: The word that says where the next record goes.
+_END = WORDS["log"]
 
 
 class Context:
@@ -128,14 +130,12 @@ class Context:
         self._log = log
         self.set(log=self._start, observed=1, fuel=self._fuel)
 
-    @property
-    def logged(self) -> bool:
-        """Whether accesses wait to be reported."""
-        return bool(self._start) and int(self.words[WORDS["log"]]) != self._start
-
     def flush(self) -> None:
         """Report the accesses of native code to the observers."""
-        if self.logged and self._program is not None:
-            end = int(self.words[WORDS["log"]]) - self._start
-            self.set(log=self._start)
+        start = self._start
+        if not start or self._program is None:
+            return
+        end = self.words.item(_END) - start
+        if end:
+            self.words[_END] = start
             self.run.core.accessed(self._program.table, self._log[:end])

@@ -262,8 +262,7 @@ class Run:
         """An operation, for the lanes of its guard; whether the group goes on behind it now."""
         core, context, guard = self.core, self.context, operation.guard
         core.at = operation.site
-        if context.logged:
-            context.flush()
+        context.flush()
         active = mask
         if guard is not None:
             held = frame.mask(guard.slot)
