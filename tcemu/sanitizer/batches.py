@@ -50,7 +50,7 @@ _NOTHING_FAR = np.zeros(0, bool), np.zeros((6, 0), np.int64), _ONE, np.zeros((0,
 _MOST = 1 << 62
 
 
-class _Room:
+class Room:
     """Arrays that the kernels write to, large enough for any log so far."""
 
     def __init__(self, kernels: ModuleType) -> None:
@@ -80,17 +80,20 @@ class Batches:
     """The batches of one block.
 
     `single` receives an event by itself. In a cluster, `place` is where the block's shared memory begins there, and
-    `label` gives a warp's number there.
+    `label` gives a warp's number there. `rooms` holds the one room of all blocks, once there is one.
     """
 
     def __init__(
-        self, block: Block, watch: Watch, single: Callable[[Accessed], None], place: int, label: Callable[[int], int]
-    ) -> None:
+        self, block: Block, watch: Watch, single: Callable[[Accessed], None], place: int, label: Callable[[int], int],
+        rooms: list[Room],
+    ) -> None:  # fmt: skip
         from tcemu.native import batches as kernels
 
         self.kernels: ModuleType = kernels
         self.block, self._watch, self.single, self.place, self.label = block, watch, single, place, label
-        self.room = _Room(kernels)
+        if not rooms:
+            rooms.append(Room(kernels))
+        self.room = rooms[0]
         self._known: dict[tuple[str, bool], bool] = {}
         #: what the kernel needs to know of warps, by plan; lines of loads from global memory, by their sort and lanes
         self._warps: dict[tuple[Plan, tuple[int, ...]], Array] = {}
@@ -354,7 +357,7 @@ def compile_all() -> None:
         return
     from tcemu.native import batches as kernels
 
-    room, nothing, warps = _Room(kernels), np.zeros(0, np.int64), np.zeros((1, kernels.WARP), np.int64)
+    room, nothing, warps = Room(kernels), np.zeros(0, np.int64), np.zeros((1, kernels.WARP), np.int64)
     kernels.heads(
         nothing.view(np.uint32),
         nothing,

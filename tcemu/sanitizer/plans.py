@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -109,10 +110,19 @@ class Owners:
             By(block, warps[log], mask, row.site)
             for log, mask, row in zip(plan.logs, plan.masks, plan.rows, strict=True)
         ]
+        self._plan = plan
+
+    @cached_property
+    def warps(self) -> list[int]:
+        """The warps with accesses to shared memory."""
+        return sorted({self.bys[sort].warp for sort in self._plan.near})
+
+    @cached_property
+    def records(self) -> Ordinary:
+        """What is needed to make new records of accesses to shared memory."""
+        plan = self._plan
         firsts = {place: sort for sort, place in reversed([*zip(plan.near, plan.places.tolist(), strict=True)])}
         sorts = [firsts[place] for place in range(len(firsts))]
         bys, opcodes = [self.bys[sort] for sort in sorts], [plan.rows[sort].instruction.opcode for sort in sorts]
         numbers, keys = np.array([by.warp for by in bys], np.intp), [key for _, key in plan.unlike]
-        #: the warps with accesses to shared memory, and what is needed to make new records of these
-        self.warps = sorted(set(numbers.tolist()))
-        self.records = Ordinary(bys, opcodes, [callers_of(by) for by in bys], [(by.warp,) for by in bys], numbers, keys)
+        return Ordinary(bys, opcodes, [callers_of(by) for by in bys], [(by.warp,) for by in bys], numbers, keys)

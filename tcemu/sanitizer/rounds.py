@@ -26,6 +26,8 @@ _LONG = 1 << 13
 #: Who receives the events that wait; if others do, they do not wait.
 _KNOWN = frozenset({Barriers, Divergence})
 _NONE = AccessTable({})
+#: How many batches of a program wait before it is clear that it has no barriers.
+_TRIES = 8
 
 
 class Round:
@@ -61,7 +63,7 @@ class Round:
             self.end()
             end, warps = len(words), self._warps
         if self.batches is None:
-            if not batches.waits or len(words) > _LONG:
+            if not batches.waits or len(words) > _LONG or not self._worthwhile(event.table):
                 batches(event)
                 return
             self.batches, self._block, self._table = batches, event.block, event.table
@@ -69,6 +71,14 @@ class Round:
         warps.append(event.warp)
         self._begins.append(self._used)
         self._used, self._arrived = end, False
+
+    @staticmethod
+    def _worthwhile(table: AccessTable) -> bool:
+        """Whether a batch of a program should wait: something has waited behind one, or few have been tried."""
+        tries: int = table.kept.get(Round, 0)
+        if tries < _TRIES:
+            table.kept[Round] = tries + 1
+        return tries != _TRIES
 
     def waits(self, kind: type[Event], event: Any, handlers: Sequence[Handler] | None) -> bool:
         """Whether another event, which has these handlers, waits too; if not, nothing waits any more."""
@@ -83,6 +93,7 @@ class Round:
                     break
             else:
                 self._events.append((len(self._warps), event, handlers))
+                self._table.kept[Round] = _TRIES + 1
                 self._arrived = kind is BarrierArrived
                 return True
         self.end()

@@ -28,7 +28,7 @@ from tcemu.machine.events import (
     WgmmaIssued,
 )
 from tcemu.sanitizer import rules
-from tcemu.sanitizer.batches import Batches
+from tcemu.sanitizer.batches import Batches, Room
 from tcemu.sanitizer.block import Block, Handler
 from tcemu.sanitizer.cluster import Cluster
 from tcemu.sanitizer.grid import Grid
@@ -101,7 +101,7 @@ class Sanitizer:
         self._batches: dict[int, Batches] = {}
         self._sections_of: SectionsOf = {}
         #: native accesses that are noted later, with those of other warps
-        self._round = Round()
+        self._round, self._rooms = Round(), list[Room]()
         self._grid: Grid | None = None
         #: the instructions that its sections need; they are the same in all blocks
         self._needs: tuple[Callable[[Instruction, bool], bool], ...] = ()
@@ -175,7 +175,7 @@ class Sanitizer:
                 return
             watch, cluster = watching
             place, label = (0, int) if cluster is None else cluster.placing(event.block)
-            batches = self._batches[event.block] = Batches(watch.block, watch, self, place, label)
+            batches = self._batches[event.block] = Batches(watch.block, watch, self, place, label, self._rooms)
         self._round.add(batches, event)
 
     def hears(self, kind: type[Event]) -> bool:
