@@ -104,8 +104,8 @@ class Verdict:
     def _compared(self, name: str) -> str:
         """A score beside the learner's own and the best known one."""
         others = (("your best so far", self.yours), ("best known", self.exercise.best))
-        told = [f"{what}: {held[name]:,}" for what, held in others if name in held]
-        return f" ({', '.join(told)})" if told else ""
+        compared = [f"{what}: {held[name]:,}" for what, held in others if name in held]
+        return f" ({', '.join(compared)})" if compared else ""
 
     def __repr__(self) -> str:
         return str(self)

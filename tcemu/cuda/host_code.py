@@ -107,8 +107,8 @@ class Macros:
     @classmethod
     def of(cls, *sources: str) -> Macros:
         """The macros of several files."""
-        found = [(match[1], match[0]) for source in sources for match in _MACRO.finditer(source)]
-        annotating = frozenset(name for name, text in found if re.search("__(?:device|global)__", text))
+        macros = [(match[1], match[0]) for source in sources for match in _MACRO.finditer(source)]
+        annotating = frozenset(name for name, text in macros if re.search("__(?:device|global)__", text))
         called = (match for source in sources for match in _DEFINE.finditer(source))
         host = frozenset(match[1] for match in called if _HOST.search(match[0])) - annotating
         pragmas = (match for source in sources for match in _PRAGMA.finditer(source))

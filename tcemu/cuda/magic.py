@@ -105,9 +105,9 @@ def cell(shell: Any, line: str, body: str) -> None:
     try:
         module = compiled(f"\n{body}", name, Path.cwd(), asked.arch, define, asked.include, more)
     except CompilationError as error:
-        found = [f"{name} is in {where}" for where, name in _elsewhere(shell, str(error))]
-        if found:
-            error.add_note(f"{listing(found, 'and')}; each cell is compiled by itself, so paste that into this one")
+        elsewhere = [f"{name} is in {where}" for where, name in _elsewhere(shell, str(error))]
+        if elsewhere:
+            error.add_note(f"{listing(elsewhere, 'and')}; each cell is compiled by itself, so paste that into this one")
         raise
     for warning in module.warnings:
         print(warning, file=sys.stderr)  # noqa: T201 - a compiler's warnings

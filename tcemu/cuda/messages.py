@@ -161,8 +161,10 @@ def _foreign(errors: Iterable[Message]) -> str:
     letters = dict.fromkeys(each for each in SILENT.sub("", lines) if not each.isascii())
     if not letters:
         return ""
-    told = listing((f"{each!r} ({unicodedata.name(each, 'a character').lower()})" for each in letters), "and")
-    return f"NVRTC does not know {told} outside comments and strings: names have ASCII letters, and quotes are ' and \""
+    named = listing((f"{each!r} ({unicodedata.name(each, 'a character').lower()})" for each in letters), "and")
+    return (
+        f"NVRTC does not know {named} outside comments and strings: names have ASCII letters, and quotes are ' and \""
+    )
 
 
 def warnings(log: str, whole: str = "") -> tuple[Message, ...]:

@@ -69,8 +69,8 @@ class Deadlocks:
             if groups[each.by.warp] == 1:
                 who.setdefault(each.what, []).append(each)
         reasons += [
-            f"{many('warp', tuple(each.by.warp for each in found))}{_elsewhere(found, one)}: waiting for {what}"
-            for what, found in who.items()
+            f"{many('warp', tuple(each.by.warp for each in waiting))}{_elsewhere(waiting, one)}: waiting for {what}"
+            for what, waiting in who.items()
         ]
         reasons += [event.full] if event.full else []
         remedy = _COLUMNS if _for_columns(one) else ""
@@ -245,9 +245,9 @@ def _for_columns(waiting: Waiting) -> bool:
     return waiting.kind == "columns"
 
 
-def _elsewhere(found: list[Waiting], one: Waiting) -> str:
+def _elsewhere(waiting: list[Waiting], one: Waiting) -> str:
     """Where warps wait, if it is not where `one` does, whose line the report begins with."""
-    site = found[0].by.site
+    site = waiting[0].by.site
     return "" if site == one.by.site else _at(site)
 
 

@@ -115,9 +115,9 @@ class Context:
 
     def stored(self) -> bool:
         """Whether segments have stored anything since this was asked last."""
-        found = bool(self.words[WORDS["stored"]])
+        stored = bool(self.words[WORDS["stored"]])
         self.set(stored=0)
-        return found
+        return stored
 
     # ------------------------------------------------------------------------------------------ the log
 

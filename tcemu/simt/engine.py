@@ -21,10 +21,10 @@ Runner = Callable[["Run", "Frame", int, int, int], int]
 @cache
 def _installed() -> bool:
     try:
-        from tcemu.native import compiled as found
+        from tcemu.native import compiled as compiler
     except ImportError:
         return False
-    return bool(found)
+    return bool(compiler)
 
 
 def native() -> bool:

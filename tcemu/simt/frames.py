@@ -57,8 +57,8 @@ class Frame:
 
     def lanes(self, slot: Slot) -> Array:
         """A register: (32,), its own memory."""
-        found: Array = self.rows[slot.bits][slot.row]
-        return found
+        values: Array = self.rows[slot.bits][slot.row]
+        return values
 
     def mask(self, slot: Slot) -> int:
         """A predicate, a bit for each lane."""
@@ -87,8 +87,8 @@ def aligned(size: int) -> Array:
     size += -size % ALIGN
     raw = np.zeros(size + ALIGN, np.uint8)
     start = -address_of(raw) % ALIGN
-    found: Array = raw[start : start + size]
-    return found
+    array: Array = raw[start : start + size]
+    return array
 
 
 def address_of(array: Array) -> int:

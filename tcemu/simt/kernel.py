@@ -107,7 +107,7 @@ class Kernel:
         `fmad` is whether products and sums are fused where the text leaves it open, as ptxas does it; see `fused`.
         """
         self.fmad = fmad
-        self.module, self.function = module, _found(module, name)
+        self.module, self.function = module, _named(module, name)
         self.target = target or target_of(module)
         self.variables = variables or Variables(module)
         self.names = tuple(names or (f"argument {number}" for number in range(len(self.function.parameters))))
@@ -143,10 +143,10 @@ class Kernel:
     def _code(self, *, preempts: bool) -> Code:
         """The code that runs, where the schedule may switch before each access or not."""
         memory = engine.native() and not preempts
-        found = self._codes.get(memory)
-        if found is None:
-            found = self._codes[memory] = Code(self.module, self.function, self.target, memory, self.fmad)
-        return found
+        code = self._codes.get(memory)
+        if code is None:
+            code = self._codes[memory] = Code(self.module, self.function, self.target, memory, self.fmad)
+        return code
 
     def __call__(self, grid: Any, block: Any, *args: Any, **options: Any) -> Launch:
         """The same as `launch`."""
@@ -285,16 +285,16 @@ def _arrays(argument: Any) -> int:
     return len(packed.buffers) if isinstance(packed, arguments.Packed) else 0
 
 
-def _found(module: Module, name: str) -> Function:
+def _named(module: Module, name: str) -> Function:
     """A kernel by its name in the text, its name in C++, or that without types."""
     kernels = module.kernels
     for called in ("name", "demangled", "short"):
-        found = [each for each in kernels if getattr(each, called) == name]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            listed = listing([each.demangled for each in found])
-            raise LaunchError(f"{name} is the name of {len(found)} kernels: {listed}")
+        named = [each for each in kernels if getattr(each, called) == name]
+        if len(named) == 1:
+            return named[0]
+        if named:
+            listed = listing([each.demangled for each in named])
+            raise LaunchError(f"{name} is the name of {len(named)} kernels: {listed}")
     names = [each.short for each in kernels]
     raise UnknownName(f"no kernel {name} in {module.name}; it has {listing(names)}.{did_you_mean(name, names)}")
 

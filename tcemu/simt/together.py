@@ -43,10 +43,10 @@ class Together:
 
     def executed(self, program: Program) -> Array:
         """How often each block of a function was executed: native code counts here."""
-        found = self._executed.get(program)
-        if found is None:
-            found = self._executed[program] = np.zeros(len(program.blocks), np.int64)
-        return found
+        counts = self._executed.get(program)
+        if counts is None:
+            counts = self._executed[program] = np.zeros(len(program.blocks), np.int64)
+        return counts
 
     def file(self, program: Program) -> File:
         """A file for the registers of a function: zeros, or what `unset_registers` says."""
@@ -69,13 +69,13 @@ class Together:
     @property
     def counts(self) -> Counter[str]:
         """How often warps have executed each ordinary instruction, by opcode."""
-        found: Counter[str] = Counter()
+        total: Counter[str] = Counter()
         for program, executed in self._executed.items():
             for opcodes, count in zip(program.counted, executed.tolist(), strict=True):
                 if count:
                     for opcode in opcodes:
-                        found[opcode] += count
-        return found
+                        total[opcode] += count
+        return total
 
 
 @contextmanager

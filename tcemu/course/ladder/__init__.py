@@ -62,8 +62,8 @@ class Page:
     def _goal(self) -> str:
         sizes = " x ".join(map(str, self.rung.track))
         goals = " and ".join(f"{self.rung.goal[each]:,} cycles in {name}" for each, name in LANGUAGES.items())
-        told = f"Goal: every bit of D, no report of the sanitizer, and for {sizes} on two SMs at most {goals}"
-        return f"{told}, issuing {', '.join(self.rung.needed)}." if self.rung.needed else f"{told}."
+        goal = f"Goal: every bit of D, no report of the sanitizer, and for {sizes} on two SMs at most {goals}"
+        return f"{goal}, issuing {', '.join(self.rung.needed)}." if self.rung.needed else f"{goal}."
 
     @property
     def _head(self) -> str:

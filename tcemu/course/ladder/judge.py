@@ -115,11 +115,11 @@ def judged(rung: Rung, text: str, name: str = "my_gemm", seed: int | None = None
     if says or timeline is None:
         return Climbed(rung, language, False, says.replace(_FOLDER, ""))
     cycles = round(timeline.cycles)
-    told = f"Every bit is right, and the sanitizer reports nothing. {_cycles(rung, cycles)}"
+    says = f"Every bit is right, and the sanitizer reports nothing. {_cycles(rung, cycles)}"
     if cycles > rung.goal[language]:
-        told = f"{told}; the goal is at most {rung.goal[language]:,}.{_slowest(timeline)}"
-        return Climbed(rung, language, False, told, cycles)
-    return Climbed(rung, language, True, f"{told}.", cycles)
+        says = f"{says}; the goal is at most {rung.goal[language]:,}.{_slowest(timeline)}"
+        return Climbed(rung, language, False, says, cycles)
+    return Climbed(rung, language, True, f"{says}.", cycles)
 
 
 def _cycles(rung: Rung, cycles: int) -> str:

@@ -96,8 +96,8 @@ class Board:
         own, given = self._own(rung), self._given(rung)
         cells = f"{rung.number:>2} {rung.name:<17}"
         for count, language in (own, given):
-            told = f"{count:,} {LANGUAGES[language]}" if count else "not yet"
-            cells += f" {told:<18} {f'{share_of_peak(rung.track, count):.1%}' if count else '':>8}  "
+            cycles = f"{count:,} {LANGUAGES[language]}" if count else "not yet"
+            cells += f" {cycles:<18} {f'{share_of_peak(rung.track, count):.1%}' if count else '':>8}  "
         if recorded().rows:
             cells += f"{recorded().tflops(rung.name):>14.1f}{self._of_cublas(rung):>11.1%}"
         return cells.rstrip()
@@ -148,8 +148,8 @@ class Board:
     def _row(self, rung: Rung) -> str:
         cells = f'<th scope="row">{rung.number} {escape(rung.name)}</th>'
         for kind, (count, language) in (("own", self._own(rung)), ("given", self._given(rung))):
-            told = f"{count:,} {LANGUAGES[language]}" if count else "not yet"
-            cells += f"<td>{told}</td><td>{_bar(share_of_peak(rung.track, count), kind) if count else ''}</td>"
+            cycles = f"{count:,} {LANGUAGES[language]}" if count else "not yet"
+            cells += f"<td>{cycles}</td><td>{_bar(share_of_peak(rung.track, count), kind) if count else ''}</td>"
         if recorded().rows:
             cells += f"<td>{recorded().tflops(rung.name):.1f}</td><td>{_bar(self._of_cublas(rung), 'given')}</td>"
         return cells

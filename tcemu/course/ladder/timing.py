@@ -60,8 +60,8 @@ def timed(rung: Rung, text: str, what: str, sizes: Sizes) -> Timed:
     m, n, k = sizes
     if not answer["right"]:
         return Timed(what, f"D is wrong on {answer['card']}: the sums in float64 differ by {answer['error']:.3g}.")
-    told = f"{answer['tflops']:.1f} TFLOP/s for {m} x {n} x {k} ({answer['milliseconds']:.3f} ms)"
-    return Timed(what, f"{told} on {answer['card']}, {answer['clock'] or 'clock unknown'}.", answer["tflops"])
+    rate = f"{answer['tflops']:.1f} TFLOP/s for {m} x {n} x {k} ({answer['milliseconds']:.3f} ms)"
+    return Timed(what, f"{rate} on {answer['card']}, {answer['clock'] or 'clock unknown'}.", answer["tflops"])
 
 
 def _compiled(text: str, folder: Path) -> Path:

@@ -84,9 +84,9 @@ def _started(
 ) -> Iterator[tuple[subprocess.Popen[bytes], BinaryIO, BinaryIO]]:
     """The program, what it asks, and where it waits for answers. It is stopped when the block ends."""
     (theirs_in, ours_out), (ours_in, theirs_out) = os.pipe(), os.pipe()
-    told = f"{theirs_in} {theirs_out} {ALIGN} {DEVICE} {memory}"
+    pipes = f"{theirs_in} {theirs_out} {ALIGN} {DEVICE} {memory}"
     process = subprocess.Popen(  # noqa: S603 - the program that the user asked for
-        [str(executable), *arguments], env={**os.environ, "TCEMU_RUNTIME": told}, pass_fds=(theirs_in, theirs_out)
+        [str(executable), *arguments], env={**os.environ, "TCEMU_RUNTIME": pipes}, pass_fds=(theirs_in, theirs_out)
     )
     os.close(theirs_in)
     os.close(theirs_out)
