@@ -77,10 +77,12 @@ class DeviceText(CudaText):
     __slots__ = ()
 
     def __getitem__(self, configuration: Any) -> Any:
+        __tracebackhide__ = True  # IPython shows the reader's line, not this one
         raise TypeError(f"{self.__name__} is a __device__ function: a kernel can call it, but Python cannot")
 
     def __call__(self, *args: Any, **options: Any) -> None:
         """Raise TypeError."""
+        __tracebackhide__ = True
         self[()]
 
     def __repr__(self) -> str:
