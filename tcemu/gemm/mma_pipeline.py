@@ -16,6 +16,7 @@ from tcemu.errors import OperandError, briefly
 from tcemu.gemm.operands import check
 from tcemu.gemm.store import store
 from tcemu.launcher import launch
+from tcemu.machine import scalar
 from tcemu.machine.launch import Launch
 from tcemu.machine.memory import Pointer
 from tcemu.machine.registers import Registers
@@ -50,10 +51,8 @@ def copy(warp: Warp, to: Lanes, matrix: Pointer, row: Lanes, column: Lanes) -> N
     """Start copying 16 bytes from (row, column) of each lane; beyond the edges of the matrix, zeros."""
     rows, columns = matrix.shape
     inside = (row < rows) & (column < columns)
-    if inside.all():  # true of all tiles but those at the edges
-        warp.cp_async(to, matrix.at(row, column), 16, cache="cg")
-        return
-    source = matrix.at(np.where(inside, row, 0), np.where(inside, column, 0))
+    here = matrix.at(np.where(inside, row, 0), np.where(inside, column, 0))
+    source = scalar.select_source(inside, here, matrix.at(0, 0))
     warp.cp_async(to, source, 16, np.where(inside, 16, 0), cache="cg")
 
 

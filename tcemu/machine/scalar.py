@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tcemu import alu
 from tcemu.machine.core import RUNNING
+from tcemu.machine.events import SELECTED_SOURCE
 from tcemu.machine.registers import WARP
 
 F32 = npt.NDArray[np.float32]
@@ -148,6 +149,12 @@ def shift_add(a: Any, by: int, b: Any) -> F32:
     """
     shifted = np.asarray(a, np.float32).view(np.uint32) << np.uint32(by)
     return (shifted + np.asarray(b, np.float32).view(np.uint32)).view(np.float32)
+
+
+@_instruction(SELECTED_SOURCE)
+def select_source(holds: Any, a: Any, b: Any) -> npt.NDArray[np.int64]:
+    """selp.b64: the address `a` where the predicate holds, `b` elsewhere, for a copy whose source depends on a test."""
+    return np.asarray(np.where(holds, a, b), np.int64)
 
 
 def _answer(result: Any) -> F32:

@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tcemu.assembly import Vector
-from tcemu.machine.events import Ordinary, Stretch
+from tcemu.machine.events import SELECTED_SOURCE, Ordinary, Stretch
 from tcemu.simt import operations
 from tcemu.simt.behind import OUT
 from tcemu.simt.register_file import Slot
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 #: What operands hold data, by their kind; values only of these instructions, since others' are sizes and counts.
 _DATA = ("registers", "metadata", "scale")
 _VALUES = ("st", "atom", "red", "shfl", "redux", "match", "vote")
-#: Instructions that ptxas does without: it renames registers, and negates operands where they are read.
-_FREE = {"mov", "cvta", "neg", "abs", "not"}
+#: Instructions that ptxas does without: it renames registers, and negates operands where they are read; what parameters
+#: hold, others read as operands.
+_FREE = {"mov", "cvta", "neg", "abs", "not", "ld"}
 _NONE = {again: Stretch((), (), again) for again in (False, True)}
 #: How much longer a way is on which another operation is left out by its guard.
 _PAST = 1 << 20
@@ -102,7 +103,7 @@ class Stretches:
         whole = [*self._way(last, number), number]
         again = any(after <= before for before, after in pairwise([last, *whole]))
         way = [each for each in whole[:-1] if each in self._counts]
-        if not way:
+        if not way and not self._selects(last, number):
             return _NONE[again]
         made: dict[Slot, int] = {}
         ordinary: list[Ordinary] = []
@@ -114,7 +115,36 @@ class Stretches:
             ordinary.append(Ordinary(self._program.opcode(each), reads))
             origins.update(self._program.flow.sources.get(each, ()))
             made.update(dict.fromkeys(_slots(results), at))
+        if self._selects(last, number):
+            ordinary.append(Ordinary(SELECTED_SOURCE, ()))
         return Stretch(tuple(ordinary), tuple(sorted(origins)), again)
+
+    def _selects(self, last: int, number: int) -> bool:
+        """Whether an instruction is a cp.async whose source depends on a test: two instructions before it write it."""
+        text = self._program.function.body[number]
+        if not text.opcode.startswith("cp.async.c") or not text.operands[1:]:
+            return False
+        source = set(slots_of(self._program, [text.operands[1]]))
+        written = [each for each in self._before(last, number) if source & set(_slots(registers_of(each)[1]))]
+        return len(written) > 1
+
+    def _before(self, last: int, number: int) -> Iterator[Compute]:
+        """What may be executed after an instruction and before another one, whichever way it comes."""
+        program = self._program
+        start, goal = program.block_of[max(last, 0)], program.block_of[number]
+        seen, waiting = {start}, [start]
+        while waiting:
+            block = program.blocks[waiting.pop()]
+            own = last if block is program.blocks[start] else -1
+            yield from (step for step in block.steps if isinstance(step, Compute) and step.number > own)
+            for each in program.ways.follows[program.block_of[block.first]]:
+                if each not in (goal, OUT) and each not in seen and self._silent(each):
+                    seen.add(each)
+                    waiting.append(each)
+
+    def _silent(self, block: int) -> bool:
+        held = self._program.blocks[block]
+        return held.operation is None and not any(isinstance(step, Access) for step in held.steps)
 
     def _way(self, last: int, number: int) -> Iterable[int]:
         """The instructions between two, by the shortest way; those before `number` in its block if there is none."""

@@ -77,6 +77,8 @@ class Rate(NamedTuple):
     #: The pipe, and the clocks for which it is busy with one of them, whichever warp it is from.
     unit: str
     pipe: float
+    #: Issue slots.
+    slots: float = 1
 
 
 class Work(NamedTuple):
@@ -91,8 +93,10 @@ def work_of(stretch: Stretch, rate_of: Callable[[str], Rate]) -> Work:
     """What a stretch costs."""
     pipes: dict[str, float] = defaultdict(float)
     ready: list[float] = []
+    slots = 0.0
     for opcode, reads in stretch.instructions:
         rate = rate_of(opcode)
         pipes[rate.unit] += rate.pipe
+        slots += rate.slots
         ready.append(max((ready[each] for each in reads), default=0.0) + rate.latency)
-    return Work(len(ready), pipes, max([len(ready), *pipes.values(), *ready]))
+    return Work(slots, pipes, max([slots, *pipes.values(), *ready]))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tcemu.errors import CostUnknown
 from tcemu.instructions import Instruction, parse
+from tcemu.machine.events import SELECTED_SOURCE
 from tcemu.timing.accesses import SECTOR
 from tcemu.timing.costs import WHAT, CostTable
 from tcemu.timing.pipes import Rate, Work, pipe_of, work_of
@@ -36,9 +37,12 @@ ASSUMED: Mapping[str, float] = MappingProxyType(
         "issue": 2,
         # addresses of an access to shared or global memory: how long they keep the warp, and issue slots
         "addresses": 2,
-        # the same for cp.async, with a test whether it is inside the matrix
-        "copy addresses": 84,
-        "copy slots": 25,
+        # the same for cp.async; and for the choice of its source, if the kernel takes another one outside the matrix:
+        # in mma_pipeline on an H200, a copy without it took 13 to 16 cycles of a warp, and the choice 46 to 62
+        "copy addresses": 16,
+        "copy slots": 6,
+        "source": 68,
+        "source slots": 19,
         # from an arrival at an mbarrier until its phase is complete
         "phase": 20,
         # a test of an mbarrier whose phase is complete
@@ -295,7 +299,7 @@ class Prices:
 
     def _of_one(self, opcode: str, number: int) -> Work:
         rate = self._rate(opcode)
-        return Work(number, {opcode: rate.pipe * number}, max(rate.interval * number, rate.latency))
+        return Work(rate.slots * number, {opcode: rate.pipe * number}, max(rate.interval * number, rate.latency))
 
     def _rate(self, opcode: str) -> Rate:
         """As measured, if the instruction was; otherwise as the pipe."""
@@ -305,6 +309,8 @@ class Prices:
         return rate
 
     def _find_rate(self, opcode: str) -> Rate:
+        if opcode == SELECTED_SOURCE:
+            return Rate(ASSUMED["source"], ASSUMED["source"], opcode, 1, ASSUMED["source slots"])
         if opcode == "arithmetic":  # what a kernel in Python does without tcemu.gemm.scalar
             return Rate(ASSUMED["arithmetic"], ASSUMED["result"], opcode, 1)
         rows, pipe = self._measured(opcode), pipe_of(opcode)

@@ -64,7 +64,7 @@ def test_the_twin_takes_as_many_cycles_as_the_python_kernel(name):
     ours(*given, sanitizer="off", observers=[python])
     with twins.emulated(from_storage, sanitizer="off", observers=[cuda_cpp]):
         theirs(*given)
-    assert cuda_cpp.cycles == pytest.approx(python.cycles, rel=0.12 if computes else 0.03)
+    assert cuda_cpp.cycles == pytest.approx(python.cycles, rel=0.12 if computes else 0.05)
 
 
 @pytest.mark.live_gpu

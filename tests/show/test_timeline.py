@@ -68,7 +68,7 @@ def test_waits_are_hatched_and_named(hopper):
 def test_the_words_say_what_was_waited_for(hopper):
     words = show.timeline(hopper).description
     assert words.startswith(f"The tensor cores were busy for {hopper.busy:.0%} of the launch and waited for: ")
-    assert re.search(r"Warps 0 to 3 waited for (product|copy) \d+%, (product|copy) \d+%", words)
+    assert re.search(r"Warps 0 to 3 waited for global memory \d+%, product \d+%, copy \d+%", words)
     assert re.search(r"Warp 8 waited for mbarrier \d+%", words)
     assert re.search(r"16 product groups, each in flight for \d+ cycles on average", words), "8 steps, 2 warpgroups"
 
@@ -134,7 +134,8 @@ def test_products_that_are_too_narrow_for_a_border_have_the_full_colour(pipeline
 
     assert 0 < max(widths("tb")) < 4
     first, last = pipeline.blocks[0]
-    near = {"start": (first + last) / 2, "end": (first + last) / 2 + (last - first) / 40}
+    product = next(span.start for span in pipeline.spans if span.unit == "tensor core")
+    near = {"start": product, "end": product + (last - first) / 40}
     assert min(widths("fb", **near)) >= 4, "what is wide enough has a border and the pale fill"
 
 

@@ -156,7 +156,7 @@ RUNGS = (
             "Where may the copy for step + 2 be issued? Its stage is the one that step - 1 has read.",
         ),
         ("cp.async", "ldmatrix", "mma.sync"),
-        _AWKWARD, _SMALL, _cycles(31000, 31000), _cycles(29418, 29290),
+        _AWKWARD, _SMALL, _cycles(31000, 31000), _cycles(27903, 29364),
     ),
     Rung(
         6, "swizzle", "Other banks for other rows",
@@ -171,7 +171,7 @@ RUNGS = (
             "Mind the precedence: in both languages, +, * and % bind more tightly than ^.",
         ),
         ("cp.async", "ldmatrix", "mma.sync"),
-        _AWKWARD, _SMALL, _cycles(9500, 9500), _cycles(8547, 8419),
+        _AWKWARD, _SMALL, _cycles(8000, 9500), _cycles(7010, 8479),
     ),
     Rung(
         7, "wgmma_tma", "wgmma and TMA",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tcemu.machine.registers import Registers
 
 __all__ = [
+    "SELECTED_SOURCE",
     "Accessed",
     "Addresses",
     "Computed",
@@ -117,6 +118,10 @@ class Touched(WarpEvent):
         """The registers by their numbers in the warp."""
         first = self.registers.bank.first
         return tuple([first + number for number in self.which]) if first else self.which
+
+
+#: How Computed, and a Stretch, call the choice of a copy's source: it costs more than selp.b64.
+SELECTED_SOURCE = "selp.b64 of a source"
 
 
 @dataclass(eq=False)
