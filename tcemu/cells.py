@@ -40,7 +40,7 @@ _SHELL = 60.0
 
 
 class CudaText(str):
-    """A kernel in a cell of CUDA C++: the text of the whole cell, whose `__name__` is the kernel's.
+    """A function in a cell of CUDA C++: the text of the whole cell, whose `__name__` is the kernel's.
 
     Where the cells of a notebook run without Jupyter, nothing compiles them but the judge of an exercise. A launch
     does nothing.
@@ -66,29 +66,6 @@ class CudaText(str):
         """Launch nothing."""
 
 
-class DeviceText(CudaText):
-    """A `__device__` function in a cell of CUDA C++: the text of the whole cell. Python cannot call it.
-
-    >>> from tcemu.cells import DeviceText
-    >>> DeviceText("half", "%%cuda...")
-    <__device__ function half>
-    """
-
-    __slots__ = ()
-
-    def __getitem__(self, configuration: Any) -> Any:
-        __tracebackhide__ = True  # IPython shows the reader's line, not this one
-        raise TypeError(f"{self.__name__} is a __device__ function: a kernel can call it, but Python cannot")
-
-    def __call__(self, *args: Any, **options: Any) -> None:
-        """Raise TypeError."""
-        __tracebackhide__ = True
-        self[()]
-
-    def __repr__(self) -> str:
-        return f"<__device__ function {self.__name__}>"
-
-
 def cuda_functions(source: str) -> dict[str, CudaText] | None:
     r"""What a cell of CUDA C++ gives to Python, by name; None if it is another cell.
 
@@ -97,8 +74,8 @@ def cuda_functions(source: str) -> dict[str, CudaText] | None:
     >>> from tcemu.cells import cuda_functions
     >>> cuda_functions("%%cuda --arch sm_80\n__device__ int one() { return 1; } __global__ void f(int* x) {}").keys()
     dict_keys(['f'])
-    >>> cuda_functions("%%cuda\n__device__ int one() { return 1; }")
-    {'one': <__device__ function one>}
+    >>> cuda_functions("%%cuda\n__device__ int one() { return 1; }").keys()
+    dict_keys(['one'])
     >>> cuda_functions("x = 1") is None
     True
     """
@@ -108,8 +85,8 @@ def cuda_functions(source: str) -> dict[str, CudaText] | None:
     code = _COMMENT.sub(" ", text)
     for name, stands_for in _MACRO.findall(code):
         code = re.sub(rf"\b{name}\b", stands_for.replace("\\", r"\\"), code)
-    kind, names = (CudaText, _KERNEL) if "__global__" in code else (DeviceText, _DEVICE)
-    return {name: kind(name, text) for name in names.findall(code)}
+    names = _KERNEL if "__global__" in code else _DEVICE
+    return {name: CudaText(name, text) for name in names.findall(code)}
 
 
 class Cells:

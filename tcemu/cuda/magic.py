@@ -22,7 +22,7 @@ from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tcemu.cells import cuda_functions
+from tcemu.cells import CudaText, cuda_functions
 from tcemu.cuda import compiler, stored
 from tcemu.errors import CompilationError, OperandError, UnknownKey, listing
 from tcemu.tracebacks import cell as running_cell
@@ -64,6 +64,27 @@ def _in_cpp(argument: Any) -> str:
         named = (name for name, row in SCALARS.items() if row.dtype == argument)
         return next(named, argument.__name__)
     return str(argument).lower() if isinstance(argument, bool) else str(argument)
+
+
+class Device(CudaText):
+    """A `__device__` function, as the text of its cell: Python cannot call it.
+
+    >>> from tcemu.cuda.magic import Device
+    >>> Device("half", "%%cuda...")
+    <__device__ function half>
+    """
+
+    __slots__ = ()
+
+    def __getitem__(self, configuration: Any) -> NoReturn:
+        raise OperandError(f"{self.__name__} is a __device__ function: a kernel can call it, but Python cannot")
+
+    def __call__(self, *args: Any, **options: Any) -> None:
+        """Raise OperandError."""
+        self[()]
+
+    def __repr__(self) -> str:
+        return f"<__device__ function {self.__name__}>"
 
 
 class _Arguments(argparse.ArgumentParser):
@@ -111,7 +132,9 @@ def cell(shell: Any, line: str, body: str) -> None:
         raise
     for warning in module.warnings:
         print(warning, file=sys.stderr)  # noqa: T201 - a compiler's warnings
-    given = names(module) or cuda_functions(f"%%cuda {line}\n{body}") or {}
+    given = names(module) or {
+        each: Device(each, text) for each, text in (cuda_functions(f"%%cuda {line}\n{body}") or {}).items()
+    }
     for note in _notes(module, asked.module, given):
         print(f"Note: {note}", file=sys.stderr)  # noqa: T201 - likewise
     _cells(shell)[f"Cell In[{_number(shell)}]"] = body

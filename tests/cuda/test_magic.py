@@ -79,6 +79,7 @@ __global__ void g(cudaTextureObject_t t, float* x) { *x = tex1Dfetch<float>(t, 0
     "g[1, 1](0, np.zeros(1, np.float32))",
     "%%cuda\n__device__ int half(int x) { return x / 2; }",
     "half",
+    "half(3)",
 ]
 PROBE = """
 import sys
@@ -144,7 +145,10 @@ def test_what_has_no_name_in_python_is_told(shown):
     )
     assert shown[13] == "Note: the cell has no kernel: a kernel is a function with __global__ before `void`"
     told = list(shown.values())
-    assert told[told.index("<__device__ function half>") - 1] == "", "its cell says nothing"
+    at = told.index("<__device__ function half>")
+    assert told[at - 1] == "", "its cell says nothing"
+    assert told[at + 1].endswith("half is a __device__ function: a kernel can call it, but Python cannot")
+    assert "magic.py" not in told[at + 1]
     assert "add<float, 5> is no instantiation of the template add" in " ".join(shown[14].split())
 
 
