@@ -60,6 +60,7 @@ class Captured:
         told = {
             "kernel": kernel.function.name, "cubin": cubin, "grid": _three(grid), "block": _three(block),
             "shared": int(shared), "cluster": _three(cluster) if cluster else None, "arrays": len(arrays),
+            "cooperative": "%envreg" in kernel.module.text,  # where the blocks of a grid find their barrier
             "parameters": parameters,
             "sha256": [hashlib.sha256(np.ascontiguousarray(each).tobytes()).hexdigest() for each in distinct],
         }  # fmt: skip

@@ -98,11 +98,18 @@ def launched(folder: Path, name: str) -> dict[str, Any]:
     config.gridDimX, config.gridDimY, config.gridDimZ = told["grid"]
     config.blockDimX, config.blockDimY, config.blockDimZ = told["block"]
     config.sharedMemBytes = told["shared"]
+    attributes = []
     if told["cluster"]:
         attribute = driver.CUlaunchAttribute()
         attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
         attribute.value.clusterDim.x, attribute.value.clusterDim.y, attribute.value.clusterDim.z = told["cluster"]
-        config.attrs, config.numAttrs = [attribute], 1
+        attributes.append(attribute)
+    if told.get("cooperative"):
+        attribute = driver.CUlaunchAttribute()
+        attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+        attribute.value.cooperative = 1
+        attributes.append(attribute)
+    config.attrs, config.numAttrs = attributes, len(attributes)
     checked(driver.cuLaunchKernelEx(config, function, ctypes.addressof(pointers), 0))
     checked(driver.cuCtxSynchronize())
     for array, where in zip(arrays, places, strict=True):
