@@ -124,7 +124,11 @@ class Module:
     _ipython_key_completions_ = keys
 
     def __getattr__(self, name: str) -> Any:
-        own = "" if name.startswith("_") or name not in self else f"; it is module[{name!r}]"
+        own = (
+            ""
+            if name.startswith("_") or "parsed" not in vars(self) or name not in self
+            else f"; it is module[{name!r}]"
+        )
         raise UnknownName(f"a module of kernels has no attribute {name!r}{own}")
 
     def __repr__(self) -> str:

@@ -57,6 +57,14 @@ def test_what_is_no_grid_and_block(configuration, told):
     assert told in str(caught.value)
 
 
+def test_a_kernel_is_no_attribute_of_its_module():
+    module = kernel().module
+    with pytest.raises(AttributeError, match=r"a module of kernels has no attribute 'count'; it is module\['count'\]"):
+        module.count  # noqa: B018
+    with pytest.raises(AttributeError, match=r"a module of kernels has no attribute 'parsed'$"):
+        object.__new__(type(module)).parsed  # noqa: B018
+
+
 def test_brackets_alone_launch_nothing():
     shown = repr(kernel()[2, 4])
     assert shown == "<count[2, 4], not launched yet: its arguments launch it, as in count(.param .u64)>"
