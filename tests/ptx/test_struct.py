@@ -1,6 +1,7 @@
 """Structs by value, compared with ctypes, which has the layout of the platform's C."""
 
 import ctypes
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -46,7 +47,7 @@ def test_the_layout_is_that_of_c(several):
     kind = structure("S", several)
     assert made.offsets == {name: getattr(kind, name).offset for name, _ in kind._fields_}
     assert (made.size, made.align) == (ctypes.sizeof(kind), ctypes.alignment(kind))
-    assert len(made.pack(iter(range(100)))) == made.size
+    assert len(made.pack(cycle(range(100)))) == made.size
 
 
 def test_the_bytes_are_those_of_c():
