@@ -378,7 +378,7 @@ extern "C" __global__ void not_a_tensor_map(u32* g) {
     init(bar, 1), init_fence();
     expect(bar, 128);
     asm volatile("cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2}], [%3];"  // <- reported
-                 ::"r"(at(s)), "l"(g), "r"(0), "r"(at(bar)) : "memory");
+                 ::"r"(at(s)), "l"(g), "r"(0), "r"(at(bar)) : "memory");  // <- reported by NVRTC 13.0
   }
 }
 
@@ -594,7 +594,7 @@ extern "C" __global__ void wgmma_fence_shape(float* g) {
   wgmma_fence();
   MULTIPLY(d, tile(0), tile(2048));
   asm volatile("wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32 {%0, %1, %2, %3}, %4, %5, 1, 1, 1;"  // <- reported
-               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "l"(tile(0)), "l"(tile(2048)) : "memory");
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "l"(tile(0)), "l"(tile(2048)) : "memory");  // <- reported by NVRTC 13.0
   commit();
   wgmma_done();
   g[threadIdx.x] = d[0];
