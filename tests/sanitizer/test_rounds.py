@@ -24,6 +24,11 @@ START = """
     mov.u32 %r0, %tid.x;
     mov.u32 %r1, tile;
     shr.u32 %r9, %r0, 5;
+    mul.wide.u32 %rd2, %r0, 4;
+    add.u64 %rd3, %rd1, %rd2;
+    xor.b32 %r10, %r0, 1;
+    mul.wide.u32 %rd2, %r10, 4;
+    add.u64 %rd4, %rd1, %rd2;
 """
 
 
@@ -57,7 +62,8 @@ def random_body(rng):
         "store": "st.shared.u32 [%r2], %r0;", "shifted": "st.shared.u32 [%r3], %r0;",
         "load": "ld.shared.u32 %r5, [%r3];", "same": "ld.shared.u32 %r5, [%r4];",
         "byte": "ld.shared.u8 %r5, [%r3];", "far": "ld.global.u32 %r6, [%rd1];",
-        "store far": "st.global.u32 [%rd1], %r5;",
+        "store far": "st.global.u32 [%rd1], %r5;", "own far": "st.global.u32 [%rd3], %r5;",
+        "neighbour's": "ld.global.u32 %r6, [%rd4];", "shuffle": "shfl.sync.bfly.b32 %r5, %r6, 1, 31, -1;",
     }  # fmt: skip
     for _ in range(rng.randrange(3, 10)):
         if rng.random() < 0.45:
@@ -66,7 +72,7 @@ def random_body(rng):
         alone = rng.random() < 0.25
         if alone:
             body.append(f"    setp.eq.u32 %p1, %r9, {rng.randrange(3)};")
-        names = rng.choices([*steps], [6, 1, 6, 3, 1, 3, 1], k=rng.randrange(1, 4))
+        names = rng.choices([*steps], [6, 1, 6, 3, 1, 3, 1, 2, 3, 3], k=rng.randrange(1, 4))
         body += [f"    {'@%p1 ' * alone}{steps[name]}" for name in names]
     return "\n".join(body)
 
