@@ -28,6 +28,8 @@ from tcemu.sanitizer.spans import Runs, Span
 _REDUCES = Strength("relaxed", REACH["gpu"])
 _UNWAITED = "no cp.async.bulk.wait_group of the thread that issued the copy covers it, so it may still write"
 _SOURCE = "the copy may still write: wait_group.read at {site} waits only until a copy has read its source"
+_REPEATED = "each lane that executes the instruction issues a copy of its own"
+_ELECT = "Let one lane issue the copy, the one that elect.sync chooses or lane 0: the others only repeat it."
 _SMALLER = "The kernel needs no fix. Launch it on a smaller problem as well, where it makes fewer copies."
 
 
@@ -42,6 +44,9 @@ class GlobalCopies:
         self._groups = Groups(block.clocks)
         #: by warp: its stores that no wait has covered
         self._open: dict[int, list[Span]] = {}
+        #: the latest store: what it copies, and the spans of the lanes that have issued it
+        self._store_of: tuple[object, ...] = ()
+        self._issued: list[Span] = []
         #: passes on a hint; and the origin of the latest copy
         self._hint = block.hint
         self._latest: By | None = None
@@ -104,13 +109,32 @@ class GlobalCopies:
         access = GlobalAccess(self._neighbour.number, by, copy.opcode, True, _REDUCES if reduces else WEAK)
         runs = Runs.of(addresses, size)
         self._compare_shadow(access, runs, ACCESSES, own=not reduces)
+        repeated = [] if reduces else self._repeated(copy, access, runs)
         for spans in (self._grid.stored, self._grid.loaded):
-            self._races.compare_spans(access, spans, runs.first, runs.end, None)
+            self._races.compare_spans(access, spans, runs.first, runs.end, None, without=repeated)
         access.column, access.clock, access.callers = self._groups.join(by), copy.group, callers_of(by)
         span = Span(access, _lane(by), runs, self._clocks.time[warp], unwaited=_UNWAITED)
+        repeated.append(span)
         self._open.setdefault(warp, []).append(span)
         self._grid.stored.add(span)
         self._latest = by
+
+    def _repeated(self, copy: Copy, access: GlobalAccess, runs: Runs) -> list[Span]:
+        """The stores of the same bytes to the same place that other lanes have issued by this instruction.
+
+        They need no order, as all write the same values; a hint says so once an instruction.
+        """
+        by = copy.by
+        space, addresses, size = copy.reads
+        store_of = by.site, by.warp, self._clocks.time[by.warp], space, addresses.tobytes(), size, *runs.key
+        if store_of != self._store_of or len(self._issued) == by.active.bit_count():
+            self._store_of, self._issued = store_of, []
+        elif len(self._issued) == 1:
+            first, end = runs.first[:1], int(runs.end[-1])
+            what = self._grid.extent(first, end - int(first[0]))
+            before, lane = self._issued[0], _lane(by)
+            self._races.report(access, before.access, lane, lane, what, cause=_REPEATED, remedy=_ELECT, same=True)
+        return self._issued
 
     def _wait(self, event: CopiesWaited) -> None:
         """The waiting lanes that issued copies learn that the groups before `below` have written."""

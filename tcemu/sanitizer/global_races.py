@@ -8,6 +8,7 @@ do not race if their scopes reach each other.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -284,10 +285,22 @@ class GlobalRaces:
             if spans.between(*event.extent):
                 self.compare_spans(self.access(event), spans, first, first + event.size, event.lanes)
 
-    def compare_spans(self, access: GlobalAccess, spans: Spans, first: Array, end: Array, lanes: Array | None) -> None:
-        """Report the copies that may still access one of the bytes from `first` to `end` (n,), which `lanes` access."""
+    def compare_spans(
+        self,
+        access: GlobalAccess,
+        spans: Spans,
+        first: Array,
+        end: Array,
+        lanes: Array | None,
+        *,
+        without: Sequence[Span] = (),
+    ) -> None:
+        """Report the copies that may still access one of the bytes from `first` to `end` (n,), which `lanes` access.
+
+        Those of `without` may.
+        """
         for span in spans.between(int(first.min()), int(end.max())):
-            if access.together(span.access):
+            if span in without or access.together(span.access):
                 continue
             indices = np.flatnonzero(span.runs.touched(first, end))
             if len(indices):

@@ -3,6 +3,7 @@
 import numpy as np
 
 import tcemu
+import tcemu.ptx
 from tcemu.sanitizer.spans import Runs, Span, Spans
 
 RANDOM = np.random.default_rng(7)
@@ -79,3 +80,54 @@ def test_a_copy_takes_the_place_of_the_same_one_before(monkeypatch):
     """However long a kernel reads the same tiles, nothing is forgotten."""
     monkeypatch.setattr("tcemu.sanitizer.spans.MOST", 8)
     assert streaming(8, 5) == []
+
+
+ALL_LANES_STORE = """.version 8.5
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 out)
+{
+    .reg .pred %p<2>;
+    .reg .b32 %r<5>;
+    .reg .b64 %rd<2>;
+    .shared .align 16 .b8 tile[256];
+    ld.param.u64 %rd1, [out];
+    mov.u32 %r1, %tid.x;
+    mov.u32 %r2, tile;
+    mad.lo.u32 %r3, %r1, 4, %r2;
+    st.shared.u32 [%r3], %r1;
+    fence.proxy.async.shared::cta;
+    bar.sync 0;
+    setp.ge.u32 %p1, %r1, 32;
+    @%p1 bra done;
+    SOURCE
+again:
+    cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r2], 128;
+    cp.async.bulk.commit_group;
+    cp.async.bulk.wait_group 0;
+    AGAIN
+done:
+    ret;
+}
+"""
+
+
+def test_lanes_that_repeat_a_copy(row):
+    """A whole warp that issues one copy writes the same bytes 32 times: needless, and no race if the source is one."""
+    other = "and.b32 %r4, %r1, 1;\n    mad.lo.u32 %r2, %r4, 128, %r2;"
+    once_more = "add.u32 %r1, %r1, 32;\n    setp.lt.u32 %p1, %r1, 64;\n    @%p1 bra again;"
+    cases = [
+        ("one source", "", "", ["hint"]),
+        ("one source, twice", "", once_more, ["hint"]),
+        ("two sources", other, "", ["error"]),
+        ("one lane", "elect.sync _|%p1, -1;\n    @!%p1 bra done;", "", []),
+    ]
+    for name, source, again, severities in cases:
+        with row(name):
+            k = tcemu.ptx.load(ALL_LANES_STORE.replace("SOURCE", source).replace("AGAIN", again))["k"]
+            out = np.zeros(32, np.uint32)
+            reports = k(1, 64, out, sanitizer="collect").reports
+            assert [report.severity for report in reports] == severities
+            assert all(report.rule == "global-race" for report in reports)
+            if severities != ["error"]:
+                assert (out == np.arange(32)).all()
