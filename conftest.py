@@ -67,21 +67,6 @@ def pytest_xdist_auto_num_workers(config):
     return (os.cpu_count() or 1) + 2 * ("not slow" not in config.option.markexpr)
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config, log):
-    """One worker runs the files that share a JupyterLab: tests/browser/conftest.py."""
-    if config.option.dist != "loadfile":
-        return None
-    from xdist.scheduler import LoadFileScheduling
-
-    class Scheduling(LoadFileScheduling):
-        def _split_scope(self, nodeid):
-            file = super()._split_scope(nodeid)
-            return file.replace("test_course.py", "test_jupyterlab.py") if "/browser/" in file else file
-
-    return Scheduling(config, log)
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
     """Nobody looks for garbage among the tests while they are collected: they are many, and all of them stay."""
