@@ -90,12 +90,12 @@ def heads(heads, words, begins, lengths, rows, latest, own, window, place, ats, 
 
 
 @njit(cache=True, nogil=True)
-def runs(words, ats, sorts, fields, listed, found, places):  # type: ignore[no-untyped-def]
+def runs(words, ats, sorts, fields, listed, into, addresses):  # type: ignore[no-untyped-def]
     """Put loads that `advance` has listed into runs, each of one array and sort. Return their number.
 
-    A run in `found` has its sort, whether all lanes of each load read the same, the first byte, the end, and where its
-    addresses begin and end in `places`: one for each load or, if lanes differ, one for each lane. The loads of an array
-    stay in their order.
+    A run in `into` has its sort, whether all lanes of each load read the same, the first byte, the end, and where its
+    addresses begin and end in `addresses`: one for each load or, if lanes differ, one for each lane. The loads of an
+    array stay in their order.
     """
     made, put, array = 0, 0, np.int64(-1)
     while True:
@@ -112,18 +112,18 @@ def runs(words, ats, sorts, fields, listed, found, places):  # type: ignore[no-u
                 continue
             sort, at = sorts[number], ats[number]
             same = np.int64(high - low == fields[sort, SIZE])
-            if made == begun or found[made - 1, 0] != sort or found[made - 1, 1] != same:
-                found[made, 0], found[made, 1], found[made, 2], found[made, 3] = sort, same, low, high
-                found[made, 4] = put
+            if made == begun or into[made - 1, 0] != sort or into[made - 1, 1] != same:
+                into[made, 0], into[made, 1], into[made, 2], into[made, 3] = sort, same, low, high
+                into[made, 4] = put
                 made += 1
-            found[made - 1, 2], found[made - 1, 3] = min(found[made - 1, 2], low), max(found[made - 1, 3], high)
+            into[made - 1, 2], into[made - 1, 3] = min(into[made - 1, 2], low), max(into[made - 1, 3], high)
             if same:
-                places[put], put = low, put + 1
+                addresses[put], put = low, put + 1
             else:
                 for lane in range(32):
                     if fields[sort, MASK] >> lane & 1:
-                        places[put], put = words[at + lane], put + 1
-            found[made - 1, 5] = put
+                        addresses[put], put = words[at + lane], put + 1
+            into[made - 1, 5] = put
 
 
 @njit(cache=True, nogil=True)

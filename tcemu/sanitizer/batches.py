@@ -55,7 +55,7 @@ class Room:
 
     def __init__(self, kernels: ModuleType) -> None:
         self.ats = self.sorts = np.zeros(0, np.int64)
-        self.listed, self.runs, self.places = np.zeros((0, 4), np.int64), np.zeros((0, 6), np.int64), self.ats
+        self.listed, self.runs, self.addresses = np.zeros((0, 4), np.int64), np.zeros((0, 6), np.int64), self.ats
         self.fields, self.scalars = np.zeros((_SORTS, kernels.FIELDS), np.int64), np.zeros(kernels.SCALARS, np.int64)
 
     def reserve(self, records: int) -> None:
@@ -63,7 +63,7 @@ class Room:
         if records > len(self.ats):
             self.ats, self.sorts = np.zeros(2 * records, np.int64), np.zeros(2 * records, np.int64)
             self.listed, self.runs = np.zeros((2 * records, 4), np.int64), np.zeros((2 * records, 6), np.int64)
-            self.places = np.zeros(64 * records, np.int64)
+            self.addresses = np.zeros(64 * records, np.int64)
 
 
 class _Kind(NamedTuple):
@@ -320,7 +320,7 @@ class _Batch:
         They leave the marks that they would leave one by one, the last of each address.
         """
         races, room, fields = self._block.section(GlobalRaces), self._batches.room, self._fields
-        count = self._kernels.runs(self._words, self._ats, self._sorts, fields, listed, room.runs, room.places)
+        count = self._kernels.runs(self._words, self._ats, self._sorts, fields, listed, room.runs, room.addresses)
         lines, owners, masks, loads = self._batches.lines, self._owners, self._plan.masks, self._block.clocks.loads
         for sort, same, low, high, begin, end in room.runs[:count].tolist():
             lanes = 1 << masks[sort].bit_length() - 1 if same else 0  # of those that load the same, the last mark stays
@@ -328,7 +328,7 @@ class _Batch:
             if line is None:
                 line = lines[owners, sort, lanes] = self._line(races, sort, lanes)
             loads[self._bys[sort].warp] = True
-            races.list(line, room.places[begin:end].tobytes(), (low, high))
+            races.list(line, room.addresses[begin:end].tobytes(), (low, high))
 
     def _line(self, races: GlobalRaces, sort: int, lanes: int) -> Line:
         """What the loads of a sort have in common, or of some of its lanes."""
@@ -372,7 +372,7 @@ def compile_all() -> None:
         room.sorts,
         room.fields,
     )
-    kernels.runs(nothing, room.ats, room.sorts, room.fields, room.listed, room.runs, room.places)
+    kernels.runs(nothing, room.ats, room.sorts, room.fields, room.listed, room.runs, room.addresses)
     kernels.advance(
         nothing, room.ats, room.sorts, 0, 0, room.fields, warps, room.scalars, *_NOTHING_NEAR, *_NOTHING_FAR,
         room.listed,

@@ -42,6 +42,11 @@ def lanes_in(mask: int) -> Array:
     return np.flatnonzero(bits).astype(np.int64, copy=False)
 
 
+def mask_of(lanes: Array) -> int:
+    """Lanes (n,) as a mask."""
+    return int(np.bitwise_or.reduce(1 << lanes))
+
+
 def joined(one: Array, other: Array) -> Array:
     """The union of what two rows know: their elementwise maximum. A shorter row knows nothing of later agents."""
     if len(one) == len(other):

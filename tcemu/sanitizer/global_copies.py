@@ -111,7 +111,7 @@ class GlobalCopies:
         self._compare_shadow(access, runs, ACCESSES, own=not reduces)
         repeated = [] if reduces else self._repeated(copy, access, runs)
         for spans in (self._grid.stored, self._grid.loaded):
-            self._races.compare_spans(access, spans, runs.first, runs.end, None, without=repeated)
+            self._races.compare_spans(access, spans, runs.first, runs.end, None, repeated)
         access.column, access.clock, access.callers = self._groups.join(by), copy.group, callers_of(by)
         span = Span(access, _lane(by), runs, self._clocks.time[warp], unwaited=_UNWAITED)
         repeated.append(span)

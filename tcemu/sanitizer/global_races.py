@@ -18,7 +18,7 @@ from tcemu.machine.events import Accessed, By, Site
 from tcemu.machine.memory import Extent
 from tcemu.machine.sites import alone, callers_of
 from tcemu.sanitizer.block import Block, ForAccesses, Handlers
-from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
+from tcemu.sanitizer.clocks import THREAD, Array, lanes_in, mask_of
 from tcemu.sanitizer.fences import ACQUIRE, ALIKE, UNACQUIRED, WEAK, guessed, strength
 from tcemu.sanitizer.global_shadow import WRITES, GlobalShadow, Line
 from tcemu.sanitizer.grid import GlobalAccess, thread_of
@@ -292,15 +292,11 @@ class GlobalRaces:
         first: Array,
         end: Array,
         lanes: Array | None,
-        *,
-        without: Sequence[Span] = (),
+        but: Sequence[Span] = (),
     ) -> None:
-        """Report the copies that may still access one of the bytes from `first` to `end` (n,), which `lanes` access.
-
-        Those of `without` may.
-        """
+        """Report the copies, `but` some, that may still access one of the bytes (n,) that `lanes` access."""
         for span in spans.between(int(first.min()), int(end.max())):
-            if span in without or access.together(span.access):
+            if span in but or access.together(span.access):
                 continue
             indices = np.flatnonzero(span.runs.touched(first, end))
             if len(indices):
@@ -386,11 +382,6 @@ class GlobalRaces:
             self._block.later(report)
         else:
             self._block.tell(report)
-
-
-def mask_of(lanes: Array) -> int:
-    """Lanes (n,) as bits."""
-    return int(np.bitwise_or.reduce(1 << lanes))
 
 
 def _remedy(access: GlobalAccess, other: GlobalAccess, lanewise: bool) -> str:

@@ -12,9 +12,9 @@ from tcemu.machine.events import Accessed, By, CopiesWaited, Copy, CopyIssued, T
 from tcemu.machine.sites import callers_of
 from tcemu.machine.tensor_map_words import BYTES
 from tcemu.sanitizer.block import Block, ForAccesses, Handlers
-from tcemu.sanitizer.clocks import lanes_in
+from tcemu.sanitizer.clocks import lanes_in, mask_of
 from tcemu.sanitizer.fences import WEAK
-from tcemu.sanitizer.global_races import GlobalRaces, mask_of
+from tcemu.sanitizer.global_races import GlobalRaces
 from tcemu.sanitizer.grid import GlobalAccess
 from tcemu.sanitizer.groups import Groups
 from tcemu.sanitizer.mbarriers import Mbarriers

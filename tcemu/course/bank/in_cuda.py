@@ -83,19 +83,18 @@ def _signs(given: Given) -> Array:
 
 
 def _wrong_signs(given: Given) -> Iterator[tuple[str, Array]]:
-    k = 32 * given.a.shape[1]
-    both = 32 * given.a.shape[1] - 2 * np.bitwise_count(given.a & given.b).sum(axis=1).astype(np.int32)
-    yield "You used & where ^ belongs: & finds the places where both are +1, ^ those where the signs differ.", both
-    yield "That is the number of signs that differ.", (k - _signs(given)) // 2
-    yield "That is the number of signs that agree.", (k + _signs(given)) // 2
-    yield "Every product has the wrong sign: signs that agree give +1, signs that differ −1.", -_signs(given)
-    yield (
-        "That is half of it: each bit that differs takes away the +1 of its product and adds a −1.",
-        _signs(given) // 2,
+    k, right = 32 * given.a.shape[1], _signs(given)
+    both, either, last = (
+        k - 2 * np.bitwise_count(words).sum(axis=1).astype(np.int32)
+        for words in (given.a & given.b, given.a | given.b, (given.a ^ given.b)[:, -1:])
     )
-    either = np.bitwise_count(given.a | given.b).sum(axis=1).astype(np.int32)
-    yield "You used | where ^ belongs: ^ finds the places where the signs differ.", k - 2 * either
-    yield "Of each row, only the last word counts.", k - 2 * np.bitwise_count(given.a ^ given.b)[:, -1].astype(np.int32)
+    yield "You used & where ^ belongs: & finds the places where both are +1, ^ those where the signs differ.", both
+    yield "That is the number of signs that differ.", (k - right) // 2
+    yield "That is the number of signs that agree.", (k + right) // 2
+    yield "Every product has the wrong sign: signs that agree give +1, signs that differ −1.", -right
+    yield "That is half of it: each bit that differs takes away the +1 of its product and adds a −1.", right // 2
+    yield "You used | where ^ belongs: ^ finds the places where the signs differ.", either
+    yield "Of each row, only the last word counts.", last
 
 
 def _metadata(given: Given) -> Array:
