@@ -5,12 +5,31 @@ The tables follow the functions that use them, so they are read first.
 
 from __future__ import annotations
 
+import re
+
 from tcemu.assembly.constants import count
 from tcemu.assembly.lexer import END, Tokens
 from tcemu.assembly.module import Line
 from tcemu.assembly.names import demangle
 
 _Place = tuple[int, int, int]
+#: What a compiler writes for bytes that are not ASCII, three octal digits each, and for backslashes and quotes.
+_ESCAPED = re.compile(r'(?:\\[0-3][0-7]{2})+|\\[\\"]')
+
+
+def unescaped(path: str) -> str:
+    r"""The path that .file means by its text.
+
+    >>> from tcemu.assembly.lines import unescaped
+    >>> unescaped(r"C:\\r\303\251sum\303\251\\a.cu")
+    'C:\\résumé\\a.cu'
+    """
+    return _ESCAPED.sub(_meant, path)
+
+
+def _meant(escaped: re.Match[str]) -> str:
+    octal = re.findall(r"\\([0-7]{3})", escaped[0])
+    return bytes(int(each, 8) for each in octal).decode(errors="replace") if octal else escaped[0][1]
 
 
 class Lines:
@@ -37,7 +56,7 @@ class Lines:
         tokens = self._tokens
         tokens.expect(".file")
         number = count(tokens, "the number of a file")
-        self.files[number] = tokens.string("the path of a file, in quotes")
+        self.files[number] = unescaped(tokens.string("the path of a file, in quotes"))
         while tokens.accept(","):
             count(tokens, "the time or size of a file")
 

@@ -115,7 +115,7 @@ def beside(source: str, folders: Iterable[Path], angles: bool = False) -> tuple[
 
 def near(header: str, folder: Path | None) -> Path | None:
     """A folder near a source in which a header lies that was not found."""
-    if folder is None:
+    if folder is None or Path(header).anchor:  # an #include may name a file from the root on
         return None
     above = folder.parent
     patterns = [(folder, "*/"), (above, ""), (above, "*/"), (above.parent, "*/"), (folder, "*/*/")]

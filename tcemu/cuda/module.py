@@ -14,6 +14,7 @@ from typing import Any
 
 from tcemu import ptx
 from tcemu.arguments import explained
+from tcemu.assembly.lines import unescaped
 from tcemu.cuda import compiler, messages, options, stored
 from tcemu.cuda.headers import HOST, TORCH, beside, for_host, near
 from tcemu.cuda.host_code import Macros, device_side, mentions_device
@@ -360,11 +361,12 @@ def _with_own_names(text: str, paths: Mapping[str, str]) -> str:
     """PTX whose .file says where sources are; NVRTC puts its folder before the name of one that it got as text."""
     if not paths:  # stored
         return text
-    known = {str(toolkit().library.parent / called): path for called, path in paths.items()}
+    known = {toolkit().library.parent / called: path for called, path in paths.items()}
 
     def own(line: re.Match[str]) -> str:
-        path = line[2].replace("\\\\", "\\")
-        return f'{line[1]}"{known[path]}"' if path in known else line[0]
+        path = unescaped(line[2])
+        written = known.get(Path(path), path).replace("\\", r"\\")
+        return f'{line[1]}"{written}"'
 
     return re.sub(r'^(\s*\.file\s+\d+\s+)"(.*?)"', own, text, flags=re.MULTILINE)
 

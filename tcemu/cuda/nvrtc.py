@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,9 @@ class Nvrtc:
 
     def compile(self, request: Request) -> Answer:
         """PTX, or the errors."""
+        return _with_letters(self._answer(_in_ascii(request))) if WINDOWS else self._answer(request)
+
+    def _answer(self, request: Request) -> Answer:
         program = ctypes.c_void_p()
         names, texts = _strings(request.headers), _strings(request.headers.values())
         source, name = request.source.encode(), request.name.encode()
@@ -93,7 +97,7 @@ class Nvrtc:
     def _compiled(self, program: ctypes.c_void_p, request: Request) -> Answer:
         for expression in request.expressions:
             self.library.nvrtcAddNameExpression(program, expression.encode())
-        options = _strings(request.options)
+        options = _strings(request.options, _option)
         code = self.library.nvrtcCompileProgram(program, len(options), options)
         log = self._text(program, "ProgramLog")
         if code != _OK:
@@ -117,6 +121,58 @@ class Nvrtc:
         return str(self.library.nvrtcGetErrorString(code).decode())
 
 
-def _strings(texts: Any) -> Any:
-    encoded = [text.encode() for text in texts]
-    return (ctypes.c_char_p * len(encoded))(*encoded)
+def _strings(texts: Any, encoded: Any = str.encode) -> Any:
+    several = [encoded(text) for text in texts]
+    return (ctypes.c_char_p * len(several))(*several)
+
+
+# ---------------------------------------------------------------------------------------------------- names on Windows
+
+# NVRTC asks Windows for files by the system's code page (cp1252, say), and does not find one that it got as text if its
+# name is not ASCII.
+
+WINDOWS = sys.platform == "win32"
+_CODE_PAGE = "mbcs" if WINDOWS else "utf-8"
+_FOLDER = re.compile(r"-I|--include-path=")
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<][^">\n]+[">]', re.MULTILINE)
+
+
+def _in_ascii(request: Request) -> Request:
+    """The request with names of files in ASCII: ~dc~ for Ü, where they are included, too."""
+    headers = {_ascii(name): _ascii_includes(text) for name, text in request.headers.items()}
+    return replace(request, source=_ascii_includes(request.source), name=_ascii(request.name), headers=headers)
+
+
+def _ascii(name: str) -> str:
+    return re.sub(r"[^\x00-\x7f]", lambda letter: f"~{ord(letter[0]):x}~", name)
+
+
+def _ascii_includes(text: str) -> str:
+    return text if text.isascii() else _INCLUDE.sub(lambda line: _ascii(line[0]), text)
+
+
+def _with_letters(answer: Answer) -> Answer:
+    """The answer with the names of files as they were."""
+    ptx, log = (
+        re.sub(r"~([0-9a-f]{2,6})~", lambda code: chr(int(code[1], 16)), text) for text in (answer.ptx, answer.log)
+    )
+    return replace(answer, ptx=ptx, log=log)
+
+
+def _option(text: str, page: str = _CODE_PAGE) -> bytes:
+    """An option as NVRTC reads it; a folder with letters that the code page lacks goes by its short name, PROGRA~1."""
+    folder = _FOLDER.match(text)
+    if not folder:
+        return text.encode()
+    try:
+        return text.encode(page)
+    except UnicodeEncodeError:
+        return (folder[0] + _short(text[folder.end() :])).encode(page, "replace")
+
+
+def _short(path: str) -> str:
+    """The short name of a folder, where it has one."""
+    if sys.platform != "win32":
+        return path
+    room = ctypes.create_unicode_buffer(1 << 15)
+    return room.value if ctypes.windll.kernel32.GetShortPathNameW(path, room, len(room)) else path
