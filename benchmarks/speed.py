@@ -34,7 +34,7 @@ Case = tuple[str, str]
 def processor() -> str:
     """The processor's name, as the system knows it."""
     told = Path("/proc/cpuinfo")
-    names = [line.split(":")[1] for line in told.read_text().splitlines() if line.startswith("model name")] if (
+    names = [line.split(":")[1] for line in told.read_text(encoding="utf-8").splitlines() if line.startswith("model name")] if (
         told.exists()) else []  # fmt: skip
     return " ".join((names[0] if names else platform.processor() or platform.machine()).split())
 

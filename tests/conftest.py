@@ -1,15 +1,37 @@
 """Fixtures of several files."""
 
+import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import quick
 from hypothesis import settings
 
+TESTS = Path(__file__).parent
+#: Rooms whose tests need Linux, and why.
+LINUX = {
+    "browser": "Debian's chromium",
+    "classroom": "JupyterHub, and boxes of bubblewrap",
+    "grade": "boxes of bubblewrap",
+}
 #: Failing rows of a loop that are reported.
 MOST = 20
 #: Of the parameters of a test, how many the quick part asks.
 PARAMETERS = 2
+
+
+class Skipped(pytest.Dir):
+    """A folder whose tests this system cannot run; none of its files is imported."""
+
+    def collect(self):
+        pytest.skip(f"{self.path.name} needs Linux: {LINUX[self.path.name]}")
+
+
+def pytest_collect_directory(path, parent):
+    """Skip, by name, the rooms that need Linux."""
+    skipped = sys.platform == "win32" and path.parent == TESTS and path.name in LINUX
+    return Skipped.from_parent(parent, path=path) if skipped else None
 
 
 def pytest_configure(config):

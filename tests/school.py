@@ -66,11 +66,11 @@ def classroom(folder: Path, *options: str) -> Iterator[School]:
 
 def wait_for(address: str, hub: "subprocess.Popen[bytes]", log: Path) -> None:
     for _ in range(6000):
-        assert hub.poll() is None, log.read_text()
+        assert hub.poll() is None, log.read_text(encoding="utf-8")
         with suppress(OSError), urllib.request.urlopen(address, timeout=2):  # noqa: S310 - our own server
             return
         time.sleep(0.1)
-    pytest.fail(f"the hub did not answer within ten minutes\n{log.read_text()}")
+    pytest.fail(f"the hub did not answer within ten minutes\n{log.read_text(encoding='utf-8')}")
 
 
 class Person:

@@ -155,6 +155,8 @@ def _summary(run: _Run) -> Part:
 
 
 def _lines(run: _Run) -> Part | None:
+    from tcemu.timing.counters import brief
+
     sites = run.timeline.sites()
     whole = sum(sum(each.values()) for each in sites.values())
     rows = []
@@ -162,15 +164,17 @@ def _lines(run: _Run) -> Part | None:
         spent = sum(cycles.values())
         most = sorted(cycles.items(), key=lambda item: -item[1])[:3]
         causes = ", ".join(f"{cause} {part:,.0f}" for cause, part in most)
-        rows.append((site.rsplit("/", 1)[-1], f"{spent / whole:.1%}", causes))
+        rows.append((brief(site), f"{spent / whole:.1%}", causes))
     return Part("Hot lines: cycles of all warps", (), ("line", "share", "spent on"), tuple(rows)) if rows else None
 
 
 def _handovers(timeline: Timeline) -> Part | None:
     """The waits of blocks for each other, by line and what they waited for."""
+    from tcemu.timing.counters import brief
+
     alike: dict[tuple[str, str], list[Span]] = {}
     for span in timeline.handovers:
-        alike.setdefault((str(span.site).rsplit("/", 1)[-1], span.what), []).append(span)
+        alike.setdefault((brief(span.site), span.what), []).append(span)
     rows = []
     for (line, _), spans in alike.items():
         longest = max(spans, key=_cycles)

@@ -148,13 +148,22 @@ def cell(shell: Any, line: str, body: str) -> None:
 def _asked(line: str) -> tuple[argparse.Namespace, list[str]]:
     """What follows %%cuda on its line: its own options, and the compiler's. Raises OperandError for what is neither."""
     try:
-        words = shlex.split(line, posix=sys.platform != "win32")
+        words = _words(line, sys.platform == "win32")
     except ValueError as error:
         raise OperandError(f"%%cuda: {str(error).lower()} in {line!r}") from None
     asked, more = parser().parse_known_args(words)
     if asked.module and not asked.module.isidentifier():
         raise OperandError(f"%%cuda: -o is followed by a Python name for the module; got {asked.module!r}")
     return asked, more
+
+
+def _words(line: str, windows: bool) -> list[str]:
+    """The words of a line, without their quotes, as a shell splits it; backslashes are a part of Windows' paths."""
+    words = shlex.shlex(line, posix=True)
+    words.whitespace_split, words.commenters = True, ""
+    if windows:
+        words.escape = ""
+    return list(words)
 
 
 def _cells(shell: Any) -> dict[str, str]:

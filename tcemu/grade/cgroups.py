@@ -112,7 +112,7 @@ def _parents() -> tuple[tuple[Path, int], ...]:
 
 def _usable() -> Iterator[tuple[Path, int]]:
     with suppress(OSError):
-        for line in Path("/proc/self/cgroup").read_text().splitlines():
+        for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
             number, controllers, path = line.split(":", 2)
             if number == "0":
                 own = _ROOT / path.lstrip("/")

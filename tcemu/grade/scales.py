@@ -47,7 +47,7 @@ def processor_time(process: int) -> float:
     ticks = 0
     for each in _family(process):
         with suppress(OSError, ValueError):
-            fields = Path("/proc", str(each), "stat").read_text().rpartition(")")[2].split()
+            fields = Path("/proc", str(each), "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
             ticks += sum(map(int, fields[_TIMES]))
     return ticks / os.sysconf("SC_CLK_TCK")
 

@@ -51,7 +51,7 @@ def key_of(folder: Path) -> str:
     path = folder / KEY
     try:
         private_folder(folder)
-        with suppress(FileExistsError), open(path, "x", opener=_private) as file:
+        with suppress(FileExistsError), open(path, "x", encoding="utf-8", opener=_private) as file:
             file.write(f"{new_key()}\n")
         key = path.read_text(encoding="ascii").strip()
     except (OSError, ValueError) as error:

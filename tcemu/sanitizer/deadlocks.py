@@ -12,6 +12,7 @@ from tcemu.sanitizer.mbarrier_state import Mbarrier
 from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.report import Earlier, Report, lanes_of, many
 from tcemu.sanitizer.shared import SharedMemory
+from tcemu.timing.counters import brief
 
 #: The fix for a loop that no lane executes.
 _EMPTY = (
@@ -253,5 +254,5 @@ def _elsewhere(waiting: list[Waiting], one: Waiting) -> str:
 
 def _at(site: Site) -> str:
     """A line, and the one that calls it; of a file, the name is enough beside the report's first line."""
-    lines = [str(each).rpartition("/")[2] for each in (site, *site.inlined[:1])]
+    lines = [brief(each) for each in (site, *site.inlined[:1])]
     return f" at {', called at '.join(lines)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
@@ -198,6 +199,6 @@ def aligned(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     )
 
 
-def brief(site: Site) -> str:
-    """A line without its file's folders."""
-    return str(site).rsplit("/", 1)[-1]
+def brief(site: Site | str) -> str:
+    """A line without its file's folders, which Windows separates by backslashes."""
+    return re.split(r"[\\/]", str(site))[-1]

@@ -202,7 +202,7 @@ class Octave(Peer):
                 end
                 f = fopen('{folder}/d', 'w'); fwrite(f, d, 'double'); fclose(f);
             """
-            Path(folder, "ask.m").write_text(script)
+            Path(folder, "ask.m").write_text(script, encoding="utf-8")
             # its status is no use: Octave 7 stumbles while it ends, after everything is written
             command = ["octave-cli", "--quiet", f"{folder}/ask.m"]
             told = subprocess.run(command, check=False, capture_output=True, text=True)

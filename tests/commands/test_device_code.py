@@ -31,7 +31,7 @@ MARKED = """
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    Path("kernels.ptx").write_text(PTX)
+    Path("kernels.ptx").write_text(PTX, encoding="utf-8")
     return tmp_path
 
 
@@ -54,7 +54,7 @@ def test_run_shows_what_was_written(here):
 
 
 def test_several_launches_share_arrays(here):
-    Path("kernels.ptx").write_text(PTX + MARKED)
+    Path("kernels.ptx").write_text(PTX + MARKED, encoding="utf-8")
     assert called("run", "kernels.ptx") == (
         "scale: done\nscale: done\nx  float32 (100,): 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, ...  (50 of 100 elements changed)\n"
     )
@@ -114,7 +114,7 @@ def test_a_launch_that_fails(here):
 
 
 def test_a_launch_that_ends_early_without_a_report(here):
-    Path("trap.ptx").write_text(PTX.replace("bar.sync 0;", "trap;"))
+    Path("trap.ptx").write_text(PTX.replace("bar.sync 0;", "trap;"), encoding="utf-8")
     text = called("run", "trap.ptx", "take<<<1, 1>>>(ones(2))", "races<<<1, 1>>>(zeros(1))", "--no-sanitizer", code=1)
     assert text.startswith("take: done\nraces: error\n  trap: warp 0 of block 0 at kernels.cu:10\n")
     assert "\nargument 0              float32 (2,): 1.0, 1.0  (not changed)\n" in text
@@ -177,9 +177,9 @@ def test_marked_lines():
     ],
 )
 def test_files_that_cannot_be_run(here, words, message):
-    Path("kernels.py").write_text("def run(): pass\n")
-    Path("nothing.ptx").write_text(".version 8.0\n.target sm_80\n")
-    Path("functions.ptx").write_text(".version 8.0\n.target sm_80\n.func f() { ret; }\n")
+    Path("kernels.py").write_text("def run(): pass\n", encoding="utf-8")
+    Path("nothing.ptx").write_text(".version 8.0\n.target sm_80\n", encoding="utf-8")
+    Path("functions.ptx").write_text(".version 8.0\n.target sm_80\n.func f() { ret; }\n", encoding="utf-8")
     with pytest.raises(TcemuError) as caught:
         called(*words)
     assert message in str(caught.value)
@@ -200,7 +200,7 @@ def test_a_file_with_a_main_is_a_program(here, monkeypatch):
 
     monkeypatch.setattr("tcemu.commands.device_code.shutil.which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr("tcemu.cuda.program.run_program", ran)
-    Path("program.cu").write_text(PROGRAM)
+    Path("program.cu").write_text(PROGRAM, encoding="utf-8")
     called("run", "program.cu", "1024", "7", "-D", "N=3", "-I", "include", "--arch", "sm_80", code=3)
     (files, arguments, options), *_ = asked
     assert (files, arguments) == ([Path("program.cu")], ("1024", "7"))
@@ -210,14 +210,14 @@ def test_a_file_with_a_main_is_a_program(here, monkeypatch):
 def test_a_program_that_a_signal_ends(here, monkeypatch):
     monkeypatch.setattr("tcemu.commands.device_code.shutil.which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr("tcemu.cuda.program.run_program", lambda *_, **options: Ran(-6, []))
-    Path("program.cu").write_text(PROGRAM)
+    Path("program.cu").write_text(PROGRAM, encoding="utf-8")
     assert "tcemu: SIGABRT ended the program\n" in called("run", "program.cu", code=134)
 
 
 @needs_nvrtc
 def test_without_nvcc_the_message_says_how_to_launch_kernels(here, monkeypatch):
     monkeypatch.setattr("tcemu.commands.device_code.shutil.which", lambda name: None)
-    Path("program.cu").write_text(PROGRAM)
+    Path("program.cu").write_text(PROGRAM, encoding="utf-8")
     with pytest.raises(TcemuError, match=r"program\.cu, and its main needs nvcc.*\n.*'scale<<<8, 128>>>\(random"):
         called("run", "program.cu")
     called("run", "program.cu", "scale<<<1, 128>>>(random(1024))")
@@ -230,13 +230,13 @@ def test_the_guides_commands_and_comment(here):
     guide = (ROOT / "docs" / "cuda.md").read_text(encoding="utf-8")
     kernel = "__global__ void scale(float* x, float k, int n) {\nint i = blockIdx.x * blockDim.x + threadIdx.x;\n"
     kernel += "if (i < n) x[i] *= k; }\n"
-    Path("scale.cu").write_text(kernel)
+    Path("scale.cu").write_text(kernel, encoding="utf-8")
     lines = re.findall(r"^ +tcemu (\w+) scale\.cu(?: '(.*)')? *#", guide, re.MULTILINE)
     assert [command for command, _ in lines] == ["run", "sanitize", "profile", "ptx"]
     for command, launch in lines:
         called(command, "scale.cu", *([launch] if launch else []))
     (comment,) = re.findall(r"^ +(// tcemu: .*)$", guide, re.MULTILINE)
-    Path("scale.cu").write_text(f"{comment}\n{kernel}")
+    Path("scale.cu").write_text(f"{comment}\n{kernel}", encoding="utf-8")
     assert called("run", "scale.cu").startswith("scale: done")
 
 
@@ -281,7 +281,7 @@ def test_ptx_as_data(here):
     assert barrier["executed by"] == "machine"
     assert (barrier["kernel"], barrier["source"], barrier["line"]) == ("races(int*)", "kernels.cu", 10)
     called("ptx", "kernels.ptx", "-o", "table.csv", code=1)
-    with Path("table.csv").open() as file:
+    with Path("table.csv").open(encoding="utf-8") as file:
         assert [row["opcode"] for row in csv.DictReader(file)] == [each["opcode"] for each in data]
 
 
@@ -291,7 +291,7 @@ def test_ptx_as_data(here):
 def test_sanitize_takes_launches(here):
     text = called("sanitize", "kernels.ptx", "races<<<1, 64>>>(zeros(1))", "--sarif", "found.sarif", code=1)
     assert "1. races: error\n  error shared-race" in text
-    found = json.loads(Path("found.sarif").read_text())["runs"][0]["results"][0]
+    found = json.loads(Path("found.sarif").read_text(encoding="utf-8"))["runs"][0]["results"][0]
     place = found["locations"][0]["physicalLocation"]
     assert place["artifactLocation"] == {"uri": "kernels.cu"}
     assert place["region"]["startLine"] in (9, 10)
@@ -319,8 +319,8 @@ int main() { return 0; }
 @needs_nvrtc
 def test_cuda_with_options_of_the_compiler(here):
     Path("include").mkdir()
-    Path("include/size.h").write_text("#define LENGTH 40\n")
-    Path("add.cu").write_text(CUDA)
+    Path("include/size.h").write_text("#define LENGTH 40\n", encoding="utf-8")
+    Path("add.cu").write_text(CUDA, encoding="utf-8")
     options = ("-D", "TYPE=int", "-I", "include", "--arch", "sm_80")
     text = called("run", "add.cu", "x = arange(64)", "add<40><<<1, 64>>>(x, 3)", *options)
     assert text == "add<40>: done\nx  int32 (64,): 3, 4, 5, 6, 7, 8, ...  (40 of 64 elements changed)\n"

@@ -16,6 +16,7 @@ SCRIPTS = str(Path(sys.executable).parent)
 CHECKS = {
     "ruff": ["ruff", "check", "."],
     "format": ["ruff", "format", "--check", "."],
+    "encodings": ["ruff", "check", "--preview", "--select", "PLW1514", "."],  # Windows has its own
     "mypy": ["mypy"],
     "import order": ["lint-imports", "--no-logo"],
     "spelling": ["codespell"],

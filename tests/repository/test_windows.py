@@ -6,15 +6,21 @@ Nothing here runs on Windows. The grader and the classroom, which need Linux, sa
 from __future__ import annotations
 
 import ast
+import io
+import sys
 from pathlib import Path
 
 import mypy
 import pytest
 from click.testing import CliRunner
 
+from tcemu.__main__ import main
 from tcemu.cli import commands
+from tcemu.cuda.magic import _words
 from tcemu.cuda.program import run_program
 from tcemu.errors import CourseError, TcemuError
+from tcemu.machine.events import Site
+from tcemu.timing.counters import brief
 
 ROOT = Path(__file__).parents[2] / "tcemu"
 STUBS = Path(mypy.__file__).parent / "typeshed" / "stdlib"
@@ -99,3 +105,26 @@ def test_a_program_says_that_it_needs_linux(monkeypatch):
     monkeypatch.setattr("tcemu.cuda.program.build.sys.platform", "win32")
     with pytest.raises(TcemuError, match=r"a program with main\(\) runs on Linux only(.|\n)*tcemu\.cuda\.compile"):
         run_program(["scale.cu"])
+
+
+def test_a_line_is_brief_without_the_folders_of_windows():
+    assert brief(Site(r"C:\My work\gemm.py", 7, "gemm")) == brief("C:/My work/gemm.py:7") == "gemm.py:7"
+
+
+def test_a_cell_names_folders_as_windows_does():
+    assert _words(r"""-I "C:\My work" -DX='a b' # y""", windows=True) == ["-I", r"C:\My work", "-DX=a b", "#", "y"]
+    assert _words(r"""-I "/my work" -I /my\ work""", windows=False) == ["-I", "/my work", "-I", "/my work"]
+    with pytest.raises(ValueError, match="No closing quotation"):
+        _words('-I "C:', windows=True)
+
+
+def test_a_file_that_lacks_a_letter_gets_the_rest(tmp_path, monkeypatch):
+    """Output that goes to a file or a pipe has the encoding of Windows' language."""
+    file = tmp_path / "日本.ptx"
+    file.write_text(".version 8.0\n.target sm_90\n.address_size 64\n.entry f() { ret; }\n", encoding="utf-8")
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, "cp1252", write_through=True))
+    monkeypatch.setattr(sys, "argv", ["tcemu", "ptx", str(file)])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert (end.value.code, b"??.ptx: 1 kernel" in written.getvalue()) == (0, True)

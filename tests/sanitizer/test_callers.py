@@ -83,7 +83,7 @@ def launched(kernel):
 )
 def test_the_caller_is_named(kernel, rule, helper):
     report = launched(kernel).reports[0]
-    lines = Path(__file__).read_text().splitlines()
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
     assert (report.rule, report.site.function) == (rule, helper.__name__)
     assert [(caller.function, lines[caller.line - 1].endswith("# <- caller")) for caller in report.callers] == [
         (kernel.__name__, True)
@@ -127,7 +127,7 @@ def a_flag_cleared_too_early(warp, x):
 
 def test_a_flag_that_was_cleared_names_the_store():
     found = tcemu.launch(a_flag_cleared_too_early, 2, 32, (np.zeros(1, np.uint32),), sanitizer="collect").reports
-    lines = Path(__file__).read_text().splitlines()
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
     line = 1 + next(number for number, text in enumerate(lines) if text.endswith("# <- cleared"))
     told = f"the last value there is from st.release.gpu.global.b32 of warp 0 of block 0 at {__file__}:{line}"
     assert [report.rule for report in found] == ["flag-never-set"]

@@ -35,7 +35,7 @@ def reports(kernel, block, *more, grid=1, shared=0):
 
 def marked(mark):
     """The line of this file that ends with a mark."""
-    lines = Path(__file__).read_text().splitlines()
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
     (line,) = [number for number, text in enumerate(lines, 1) if text.endswith(f"# <- {mark}")]
     return line
 
