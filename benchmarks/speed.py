@@ -34,8 +34,8 @@ Case = tuple[str, str]
 def processor() -> str:
     """The processor's name, as the system knows it."""
     told = Path("/proc/cpuinfo")
-    names = [line.split(":")[1] for line in told.read_text(encoding="utf-8").splitlines() if line.startswith("model name")] if (
-        told.exists()) else []  # fmt: skip
+    lines = told.read_text(encoding="utf-8").splitlines() if told.exists() else []
+    names = [line.split(":")[1] for line in lines if line.startswith("model name")]
     return " ".join((names[0] if names else platform.processor() or platform.machine()).split())
 
 
