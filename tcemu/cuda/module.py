@@ -28,6 +28,8 @@ EMPTY: Mapping[str, object] = MappingProxyType({})
 Files = dict[str, tuple[str, str]]
 #: Parts of C++'s library that g++ brings along with others.
 _STD = "-include=tcemu_std.h"
+#: Whether NVRTC's `long` has 32 bits.
+_NARROW = os.name == "nt"
 #: What a source is compiled as if it is not C++17.
 _NEWER = "-std=c++20"
 _NO_INSTANCE = (
@@ -67,6 +69,7 @@ class Module(ptx.Module):
         except PtxError as error:
             raise messages.in_asm(error, text) from None
         self.source, self.ptx = source.text, self.text
+        self.narrow = _NARROW and bool(source.paths)  # what is stored was compiled on Linux
         self.left_out = source.left_out
         self.warnings = messages.warnings(answer.log, source.text if source.left_out else "")
         self._from = source
@@ -128,7 +131,7 @@ class _Instance(ptx.Module):
 
     def __init__(self, module: Module, text: str) -> None:
         super().__init__(text, module.name, module.target)
-        self.storage, self._text_of_source = module.storage, module.source
+        self.storage, self._text_of_source, self.narrow = module.storage, module.source, module.narrow
 
     def _source(self) -> str:
         return self._text_of_source

@@ -74,7 +74,7 @@ class Kernel:
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
         """Its parameters: types, names, sizes."""
-        return parameters(self.function, self._source)
+        return parameters(self.function, self._source, narrow=self.module.narrow)
 
     @cached_property
     def executable(self) -> simt.Kernel:

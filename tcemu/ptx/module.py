@@ -20,7 +20,7 @@ from tcemu.assembly.names import demangle
 from tcemu.errors import OperandError, UnknownKey, UnknownName, briefly, did_you_mean, listing
 from tcemu.instructions.targets import target_named
 from tcemu.ptx.kernel import Kernel
-from tcemu.ptx.types import scalar
+from tcemu.ptx.types import narrowed, scalar
 from tcemu.tracebacks import cell
 
 Array = npt.NDArray[Any]
@@ -57,6 +57,9 @@ class Module:
     >>> tcemu.ptx.Module(text).keys()
     ('fill',)
     """
+
+    #: whether `long` has 32 bits, as in what was compiled on Windows
+    narrow = False
 
     def __init__(self, text: str, name: str = "kernel.ptx", target: str = "", *, fmad: bool = True) -> None:
         """`fmad` is whether a product and a sum become one operation where PTX leaves it open, as ptxas does it."""
@@ -170,7 +173,8 @@ class Module:
         name = _written(variable.name)
         how = rf"__(?:constant|device)__\s[^;={{}}]*?([\w:][\w: ]*?)\s+{_last(name)}\s*((?:\[[^\]]*\]\s*)*)"
         declared = re.search(how, self._source())
-        row = scalar(re.sub(r"__\w+__", "", declared[1]).strip()) if declared else None
+        c_type = re.sub(r"__\w+__", "", declared[1]).strip() if declared else ""
+        row = scalar(narrowed(c_type) if self.narrow else c_type)
         if declared and row:
             sizes = re.findall(r"\[\s*(\d+)\s*\]", declared[2])
             shape = tuple(map(int, sizes)) if len(sizes) == declared[2].count("[") else (-1,)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tcemu.assembly import Function, width
 from tcemu.assembly.names import demangle
-from tcemu.ptx.types import shortened
+from tcemu.ptx.types import narrowed, shortened
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 #: The name at the end of a declaration: `const float* __restrict__ A`, `float (&x)[4]`, `int n = 3`.
@@ -36,8 +36,8 @@ class Parameter:
         return f"argument {self.index}, {self.declared}"
 
 
-def parameters(function: Function, source: str = "") -> tuple[Parameter, ...]:
-    """The parameters of a kernel, with what the source, if there is one, says about them."""
+def parameters(function: Function, source: str = "", *, narrow: bool = False) -> tuple[Parameter, ...]:
+    """The parameters of a kernel, with what the source, if there is one, says of them; `narrow`: long has 32 bits."""
     types = list(demangle(function.name).parameters or ())
     written = declared(source, _plain(function.short)) if source else []
     count = len(function.parameters)
@@ -46,7 +46,7 @@ def parameters(function: Function, source: str = "") -> tuple[Parameter, ...]:
     made = []
     for index, (each, type_, name) in enumerate(zip(function.parameters, types, names, strict=True)):
         size = each.size or width(each.type) // 8
-        made.append(Parameter(index, _tidy(type_), name, size, each.type))
+        made.append(Parameter(index, narrowed(_tidy(type_)) if narrow else _tidy(type_), name, size, each.type))
     return tuple(made)
 
 

@@ -33,7 +33,7 @@ def _row(dtype: Any, names: str, *, raw: bool = False) -> dict[str, Scalar]:
     return dict.fromkeys(names.split(", "), Scalar(np.dtype(dtype), raw))
 
 
-#: By C's names. `long` has the bits of NVRTC's system: 64, on Windows 32, where a parameter's size says so.
+#: By C's names. `long` has 64 bits; `narrowed` is for what was compiled on Windows.
 SCALARS: Mapping[str, Scalar] = {
     **_row(np.bool_, "bool"),
     **_row(np.int8, "char, signed char, int8_t"),
@@ -65,6 +65,7 @@ _VECTOR_OF = {
     "ulonglong": "unsigned long long", "float": "float", "double": "double",
 }  # fmt: skip
 _VECTORS |= {f"{name}{n}": (of, n) for name, of in _VECTOR_OF.items() for n in (1, 2, 3, 4)}
+_LONG = re.compile(r"(?<!long )\b(?:unsigned |signed )?long\b(?! long| double)(?: int\b)?")
 _QUALIFIERS = re.compile(r"\b(?:const|volatile|__restrict__|__restrict|restrict|struct|enum)\b")
 
 
@@ -80,6 +81,12 @@ def pointee(written: str) -> str:
     return (
         plain[:-1] if plain.endswith(("*", "&")) else plain[: plain.index("[")].strip() if plain.endswith("]") else ""
     )
+
+
+def narrowed(written: str) -> str:
+    """A type of CUDA C++ that was compiled on Windows, where `long` has 32 bits: ``long*`` is ``int32_t*``."""
+    vectors = re.sub(r"\b(u?)long([1-4])\b", r"\1int\2", written)
+    return _LONG.sub(lambda long: "u" * long[0].startswith("unsigned") + "int32_t", vectors)
 
 
 def scalar(written: str) -> Scalar | None:

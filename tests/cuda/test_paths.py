@@ -11,6 +11,7 @@ from tcemu.cuda import compiler, nvrtc
 from tcemu.cuda.headers import near
 from tcemu.cuda.module import _with_own_names
 from tcemu.errors import CompilationError
+from tcemu.ptx.types import narrowed
 
 TWICE = "__device__ inline void twice(int* x) {\n    *x = *x * 2;\n}\n"
 REVERSE = """// naïve, größer → schön
@@ -90,3 +91,33 @@ def test_a_folder_goes_by_the_code_page(monkeypatch):
     assert nvrtc._option(r"-IC:\日本", "cp1252") == b"-IC:\\B0F1~1"
     assert nvrtc._option(r"--include-path=C:\日本", "cp1252") == b"--include-path=C:\\B0F1~1"
     assert nvrtc._option('-DNAME="日本"', "cp1252") == '-DNAME="日本"'.encode()  # a part of the source
+
+
+@pytest.mark.usefixtures("nvrtc")
+def test_long_has_32_bits_where_windows_compiled_it(monkeypatch):
+    """An array of int64 behind `long*` would be answers that are silently wrong."""
+    monkeypatch.setattr(cuda.module, "_NARROW", True)
+    source = """
+    __constant__ unsigned long table[2] = {1, 2};
+    template <class T> __global__ void fill(T* x) { *x = 1; }
+    __global__ void f(long* x, const unsigned long* y, long long* z, unsigned long long w, long4* v) {}
+    """
+    module = cuda.compile(source, name="f.cu")
+    named = "int32_t* x, const uint32_t* y, long long* z, unsigned long long w, int4* v"
+    assert (repr(module["f"]), module["table"].dtype) == (f"<kernel f({named}) for sm_90a>", np.uint32)
+    assert repr(module["fill<long>"]) == "<kernel fill<long>(int32_t* x) for sm_90a>"
+    with pytest.raises(tcemu.errors.OperandError, match=r"int32_t\* x, points to elements of int32_t, np\.int32"):
+        module["fill<long>"](1, 1, np.zeros(1, np.int64))
+
+
+@pytest.mark.parametrize(
+    ("written", "narrow"),
+    [
+        ("long", "int32_t"), ("unsigned long*", "uint32_t*"), ("const long*", "const int32_t*"),
+        ("long int", "int32_t"),
+        ("long long", "long long"), ("unsigned long long*", "unsigned long long*"), ("long double", "long double"),
+        ("ulong2*", "uint2*"), ("longlong2", "longlong2"), ("longish", "longish"), ("signed long", "int32_t"),
+    ],
+)  # fmt: skip
+def test_long_is_narrowed(written, narrow):
+    assert narrowed(written) == narrow
