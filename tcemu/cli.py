@@ -7,27 +7,13 @@ import shutil
 import sys
 import textwrap
 from collections import Counter
+from importlib import import_module
 from pathlib import Path
 from urllib.parse import quote
 
 import click
 
-from tcemu.commands.board import board
-from tcemu.commands.book import book
-from tcemu.commands.check import check
-from tcemu.commands.classroom import classroom
-from tcemu.commands.exercises import exercises
-from tcemu.commands.grade import grade
-from tcemu.commands.isa import isa
-from tcemu.commands.lite import lite
-from tcemu.commands.live import record, verify
-from tcemu.commands.measure import measure
-from tcemu.commands.profile import profile
-from tcemu.commands.ptx import ptx
-from tcemu.commands.run import run
-from tcemu.commands.sanitize import sanitize
-from tcemu.commands.warm import warm, warm_up
-from tcemu.commands.whose import whose
+from tcemu.commands.warm import warm_up
 from tcemu.course import START, Laid, clone_opened, files, lay_out, own_folder
 from tcemu.errors import TcemuError
 from tcemu.extras import require
@@ -51,8 +37,21 @@ class _PassesOn(click.Command):
         return [*super().collect_usage_pieces(ctx), "[-- JUPYTER LAB OPTIONS]"]
 
 
+#: The modules of tcemu.commands that have one command each, of the same name, and the one that has two.
+_MODULES = "board book check classroom exercises grade isa lite measure profile ptx run sanitize warm whose"
+_HOMES = {**{name: name for name in _MODULES.split()}, "record": "live", "verify": "live"}
+
+
 class _Commands(click.Group):
-    """Commands whose one-line descriptions are wrapped, not cut."""
+    """Commands that are loaded when they are asked for; their one-line descriptions are wrapped, not cut."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *_HOMES})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in _HOMES and cmd_name not in self.commands:
+            self.add_command(getattr(import_module(f"tcemu.commands.{_HOMES[cmd_name]}"), cmd_name))
+        return super().get_command(ctx, cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         commands = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
@@ -126,25 +125,6 @@ def _lay_out(folder: Path, course: Path | None) -> None:
     click.echo(report(folder, lay_out(folder, manifest(course).contents())))
     click.echo(overview(folder).summary)
     write_first_page(folder)
-
-
-commands.add_command(board)
-commands.add_command(book)
-commands.add_command(lite)
-commands.add_command(check)
-commands.add_command(classroom)
-commands.add_command(exercises)
-commands.add_command(grade)
-commands.add_command(isa)
-commands.add_command(measure)
-commands.add_command(profile)
-commands.add_command(ptx)
-commands.add_command(record)
-commands.add_command(run)
-commands.add_command(sanitize)
-commands.add_command(verify)
-commands.add_command(warm)
-commands.add_command(whose)
 
 
 def report(folder: Path, done: list[Laid]) -> str:

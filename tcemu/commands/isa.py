@@ -11,7 +11,6 @@ from click.shell_completion import CompletionItem
 
 from tcemu.commands.report import FORMATS, form_of, write
 from tcemu.errors import LayoutError
-from tcemu.instructions import FAMILIES, TARGETS
 
 if TYPE_CHECKING:
     from tcemu.commands.isa_words import Asked, Filters
@@ -39,6 +38,8 @@ Examples:
 
 def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Opcodes up to the next dot, so that there are few at a time; only families that match make theirs."""
+    from tcemu.instructions import FAMILIES
+
     opcodes = ["diff"]
     for family in FAMILIES:
         stems = family.stems or (family.mnemonic,)
@@ -55,10 +56,14 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
 
 
 def _complete_target(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from tcemu.instructions import TARGETS
+
     return [CompletionItem(name) for name in TARGETS if name.startswith(incomplete)]
 
 
 def _complete_family(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from tcemu.instructions import FAMILIES
+
     return [CompletionItem(family.name, help=family.about) for family in FAMILIES if family.name.startswith(incomplete)]
 
 

@@ -11,18 +11,18 @@ from click.testing import CliRunner
 
 import tcemu
 import tcemu.cli
-from tcemu.commands import warm
+from tcemu.commands import warm, works
 from tcemu.instructions import FAMILIES
 
 pytest.importorskip("numba")
 #: Finding the works takes a second.
-WORKS = cache(warm.works)
+WORKS = cache(works.works)
 
 
 @pytest.fixture
 def known(monkeypatch):
     """The works, found once."""
-    monkeypatch.setattr(warm, "works", WORKS)
+    monkeypatch.setattr(works, "works", WORKS)
     return WORKS()
 
 
@@ -94,11 +94,11 @@ print(*sorted({f"{each.py_func.__qualname__}{types}" for each in functions() for
 """
 #: What `tcemu warm` performs, in one process.
 WARMED = """
-from tcemu.commands import warm
+from tcemu.commands import warm, works
 warm._prepare()
-for work in warm.works():
-    warm.perform(work)
-warm.compile_small()
+for work in works.works():
+    works.perform(work)
+works.compile_small()
 """
 #: What a learner may run: instructions that stand for others, a third of them every day, drawn anew, as many warps as
 #: were not warmed; whole matrices, of several tiles; a kernel on the machine. Fails if something is compiled.
@@ -116,7 +116,7 @@ class Listener(event.Listener):
         os._exit(1)
     def on_end(self, event): pass
 event.register("numba:compile", Listener())
-from tcemu.commands.warm import multiply, works
+from tcemu.commands.works import multiply, works
 from tcemu.gemm import mma_pipeline, wgmma_tma, wmma_global
 from tcemu.instructions.table import family_of
 from tcemu.vectors import cases, classes, emulator

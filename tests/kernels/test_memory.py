@@ -9,7 +9,7 @@ import pytest
 from quick import some
 
 import tcemu
-from tcemu.commands.warm import works
+from tcemu.commands.works import works
 from tcemu.instructions.table import family_of
 from tcemu.vectors import cases, emulator
 
