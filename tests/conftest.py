@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import quick
 from hypothesis import settings
+from places import ROOT
 
 TESTS = Path(__file__).parent
 #: Rooms whose tests need Linux, and why.
@@ -17,6 +18,7 @@ LINUX = {
 }
 #: Failing rows of a loop that are reported.
 MOST = 20
+BROWSER = ROOT / "tests" / "browser"
 #: Of the parameters of a test, how many the quick part asks.
 PARAMETERS = 2
 
@@ -43,6 +45,11 @@ def pytest_configure(config):
         settings.load_profile("quick")
 
 
+def pytest_ignore_collect(collection_path):
+    """Leave tests/browser out of the quick part: all of it is slow, and takes a while to import."""
+    return True if quick.QUICK and collection_path == BROWSER else None
+
+
 def pytest_terminal_summary(terminalreporter):
     """After failures, say how to ask the same samples again; hypothesis prints how to repeat its own examples."""
     if terminalreporter.stats.get("failed") or terminalreporter.stats.get("error"):
@@ -52,6 +59,8 @@ def pytest_terminal_summary(terminalreporter):
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
     """In the quick part, ask only some of a test's parameters. What is marked as slow has gone by now."""
+    if not quick.QUICK:
+        return
     of_one = {}
     for item in items:
         of_one.setdefault(item.nodeid.partition("[")[0], []).append(item)

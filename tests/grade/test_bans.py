@@ -42,7 +42,7 @@ def test_no_way_round_the_watcher_is_worth_anything(what, code):
 
 
 @pytest.mark.slow
-@rows("what, name, cells", spread(FAIR, 4, first=turn(3)), lambda what, *_: what)
+@rows("what, name, cells", spread(FAIR, 4, first=turn(4)), lambda what, *_: what)
 def test_answers_by_what_they_may_call_are_right_in_both(what, name, cells):
     cells = [*cells, f"check({name})"]
     with verdicts_of("ada") as said:
