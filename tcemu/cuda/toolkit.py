@@ -1,7 +1,8 @@
 """Where NVRTC and CUDA's headers are: in the wheels of the extra `cuda`, or in a CUDA toolkit of the system.
 
 The wheels put everything into the package `nvidia`: CUDA 13 into one folder (cu13/lib, cu13/include), CUDA 12 into one
-for each component (cuda_nvrtc/lib, cuda_runtime/include). On Windows the libraries are in `bin`, which was not tried.
+for each component (cuda_nvrtc/lib, cuda_runtime/include). On Windows the libraries are in `bin`,
+CUDA 13's in `bin/x86_64`.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -209,9 +210,9 @@ def test_a_file_with_a_main_is_a_program(here, monkeypatch):
 
 def test_a_program_that_a_signal_ends(here, monkeypatch):
     monkeypatch.setattr("tcemu.commands.device_code.shutil.which", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr("tcemu.cuda.program.run_program", lambda *_, **options: Ran(-6, []))
+    monkeypatch.setattr("tcemu.cuda.program.run_program", lambda *_, **options: Ran(-signal.SIGABRT, []))
     Path("program.cu").write_text(PROGRAM, encoding="utf-8")
-    assert "tcemu: SIGABRT ended the program\n" in called("run", "program.cu", code=134)
+    assert "tcemu: SIGABRT ended the program\n" in called("run", "program.cu", code=128 + signal.SIGABRT)
 
 
 @needs_nvrtc
