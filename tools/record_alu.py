@@ -67,9 +67,9 @@ struct Job { u64 *sums; const u64 *special[4]; u64 number, first, count; int kin
 """
 ROW = """
 __device__ __noinline__ u64 row{number}(u64 a, u64 b, u64 c, u64 d) {{
-    u64 r;
-    asm volatile("{{{text}}}" : "=l"(r) : "l"(a), "l"(b), "l"(c), "l"(d));
-    return r & {mask:#x}ull;
+    u64 r, more;
+    asm volatile("{{{text}}}" : "=l"(r), "=l"(more) : "l"(a), "l"(b), "l"(c), "l"(d));
+    return (r & {mask:#x}ull) ^ more;
 }}
 """
 KERNEL = """
@@ -117,35 +117,40 @@ def _register(kind: str) -> tuple[str, str, str]:
     """The type of a register for values of a type, and how it is made of 64 bits, and 64 bits of it."""
     if kind == "pred":
         return ".pred", "setp.ne.u64 {}, {}, 0;", "selp.u64 {}, 1, 0, {};"
-    width = max(16, bits(kind))
+    width = bits(kind)
     return f".b{width}", f"cvt.u{width}.u64 {{}}, {{}};", f"cvt.u64.u{width} {{}}, {{}};"
 
 
-def _one(number: int, opcode: str, places: Sequence[int]) -> list[str]:
-    """PTX that declares the registers of an instruction and executes it, on those of the given operands."""
-    opcode, comma, immediate = opcode.partition(", ")
-    found = alu.find(opcode)
-    if found is None:
-        raise ValueError(f"the table has no {opcode}")
-    names, lines = [f"r{number}"], [f".reg {_register(found.results[0])[0]} r{number};"]
-    for place, kind in zip(places, found.operands[: -1 if comma else None], strict=False):
-        register, taken, _ = _register(kind)
-        names.append(f"x{number}{place}")
-        lines += [f".reg {register} {names[-1]};", taken.format(names[-1], f"%{place + 1}")]
-    return [*lines, f"{opcode} {', '.join([*names, *([immediate] if comma else [])])};"]
-
-
 def row(number: int, name: str) -> str:
-    """CUDA C++ of a row of the file. add.cc and addc are one row: of a, b and a, c."""
-    first, _, second = name.partition("carry:")
-    last, lines = 0, _one(0, first, range(4))
-    if second:
-        last = 1
-        lines += _one(1, second, (0, 1, 2) if second.startswith("madc") else (0, 2))
-    found = alu.find((second or first).partition(", ")[0])
-    result = found.results[0] if found else ""
-    text = " ".join([*lines, _register(result)[2].format("%0", f"r{last}")])
-    return ROW.format(number=number, text=text, mask=(1 << bits(result)) - 1)
+    """CUDA C++ of a row of the file: its answer is the first result, with the second one or the carry further up."""
+    opcode, comma, immediate = name.rstrip("|").partition(", ")
+    found = alu.find(opcode, pair=name.endswith("|"))
+    if found is None:
+        raise ValueError(f"the table has no {name}")
+    operands = found.operands[:3] if comma else found.operands
+    if comma and len(found.operands) > 4:
+        operands = (*operands, found.operands[4])
+    lines, results, sources = [], [], []
+    for place, kind in enumerate(found.results):
+        results.append(f"r{place}")
+        lines.append(f".reg {_register(kind)[0]} r{place};")
+    for place, kind in enumerate(operands):
+        register, taken, _ = _register(kind)
+        sources.append(f"x{place}")
+        lines += [f".reg {register} x{place};", taken.format(f"x{place}", f"%{place + 2}")]
+    if comma:
+        sources.insert(3, immediate)
+    if found.carry_in:
+        lines.append(f".reg .b32 c, t; cvt.u32.u64 c, %{len(operands) + 2}; add.cc.u32 t, c, 0xffffffff;")
+    lines.append(f"{opcode} {'|'.join(results)}, {', '.join(sources)};")
+    if found.carry_out:
+        lines.append(".reg .b32 e; .reg .b64 f; addc.u32 e, 0, 0; cvt.u64.u32 f, e; shl.b64 %1, f, 63;")
+    elif len(results) > 1:
+        lines.append(f".reg .b64 f; {_register(found.results[1])[2].format('f', 'r1')} shl.b64 %1, f, 32;")
+    else:
+        lines.append("mov.b64 %1, 0;")
+    lines.append(_register(found.results[0])[2].format("%0", "r0"))
+    return ROW.format(number=number, text=" ".join(lines), mask=(1 << bits(found.results[0])) - 1)
 
 
 def source(names: dict[int, str]) -> str:

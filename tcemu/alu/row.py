@@ -28,6 +28,7 @@ Words: TypeAlias = Mapping[str, str]
 #: A meaning as it is written in the table: of a backend, the words of the opcode, and its operands.
 Meaning: TypeAlias = Callable[..., Any]
 
+Extra = Literal["", "merge", "minus"]
 Known = Literal["every", "silicon", "kernels", "inferred", "manual"]
 #: How an instruction is known, in words.
 KNOWN: dict[Known, str] = {
@@ -104,6 +105,8 @@ class Ordinary:
     title: str
     #: In how many parts the instruction takes its operands, if it can select them (`tcemu.alu.video`).
     parts: int = 0
+    #: What else its operands may say (`tcemu.alu.scalar_video`): which part of the result it makes; minus signs.
+    extra: Extra = ""
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,7 @@ class Row:
     words: Mapping[str, str] = field(default_factory=dict)
     carry: Literal["", "in", "out", "in out"] = ""
     parts: int = 0
+    extra: Extra = ""
 
     def __post_init__(self) -> None:
         self._check()
@@ -227,6 +231,7 @@ class Row:
             self.section,
             self.title,
             self.parts,
+            self.extra,
         )
 
 

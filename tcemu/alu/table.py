@@ -11,7 +11,7 @@ from tcemu.alu.row import Known, Ordinary, Row, Words, bits, is_type
 from tcemu.errors import TableError
 
 #: The modules of rows; each has ROWS.
-MODULES = ("integer", "bits", "floating", "comparison", "logic", "conversion", "video", "approximations")
+MODULES = ("integer", "bits", "floating", "comparison", "logic", "conversion", "video", "scalar_video", "approximations")
 
 
 @cache

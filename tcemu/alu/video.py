@@ -30,7 +30,7 @@ def _distance(ops: Ops, x: Value, y: Value) -> Value:
     return minus(ops, ops.less(x, y), x - y)
 
 
-_ARITHMETIC: dict[str, Operation] = {
+ARITHMETIC: dict[str, Operation] = {
     "vadd": lambda _, x, y: x + y,
     "vsub": lambda _, x, y: x - y,
     "vavrg": _average,
@@ -38,7 +38,7 @@ _ARITHMETIC: dict[str, Operation] = {
     "vmin": lambda ops, x, y: ops.smaller_signed(x, y),
     "vmax": lambda ops, x, y: ops.larger_signed(x, y),
 }
-_COMPARISONS: dict[str, Operation] = {
+COMPARISONS: dict[str, Operation] = {
     "eq": lambda _, x, y: operator.eq(x, y),
     "ne": lambda _, x, y: operator.ne(x, y),
     "lt": lambda ops, x, y: ops.less(x, y),
@@ -51,8 +51,8 @@ _COMPARISONS: dict[str, Operation] = {
 def _made(name: str, bits: int, ops: Ops, words: Words, x: Value, y: Value) -> Value:
     """The result of two parts."""
     if name == "vset":
-        return ops.unsigned(_COMPARISONS[words["cmp"]](ops, x, y), 32)
-    result = _ARITHMETIC[name](ops, x, y)
+        return ops.unsigned(COMPARISONS[words["cmp"]](ops, x, y), 32)
+    result = ARITHMETIC[name](ops, x, y)
     if "sat" not in words:
         return result
     signed = is_signed(words, "dtype")
@@ -87,12 +87,12 @@ _TYPES = dict.fromkeys(("dtype", "atype", "btype"), "u32 s32")
 def _rows() -> list[Row]:
     rows = []
     for parts in (2, 4):
-        for name in _ARITHMETIC:
+        for name in ARITHMETIC:
             meaning = partial(_simd, name, parts)
             for more in ("{.sat}", ".add"):
                 spelling = f"{name}{parts}.dtype.atype.btype{more}"
                 rows.append(Row(spelling, "dtype", "b32 b32 dtype", meaning, "9.7.18.2", _TYPES, parts=parts))
-        words = {"atype": "u32 s32", "btype": "u32 s32", "cmp": " ".join(_COMPARISONS)}
+        words = {"atype": "u32 s32", "btype": "u32 s32", "cmp": " ".join(COMPARISONS)}
         spelling, meaning = f"vset{parts}.atype.btype.cmp{{.add}}", partial(_simd, "vset", parts)
         rows.append(Row(spelling, "u32", "b32 b32 u32", meaning, "9.7.18.2", words, parts=parts))
     return rows

@@ -8,6 +8,7 @@ from tcemu.assembly.operands import (
     Label,
     Masked,
     Memory,
+    Minus,
     Negated,
     Operand,
     Pair,
@@ -21,7 +22,7 @@ from tcemu.assembly.operands import (
 from tcemu.assembly.parser import parse
 
 __all__ = [
-    "Arguments", "Function", "Immediate", "Initial", "Instruction", "Label", "Line", "Masked", "Memory", "Module",
-    "Negated", "Operand", "Pair", "Parts", "Prototype", "Register", "Sink", "Special", "Symbol", "Variable", "Vector",
-    "parse", "width",
+    "Arguments", "Function", "Immediate", "Initial", "Instruction", "Label", "Line", "Masked", "Memory", "Minus",
+    "Module", "Negated", "Operand", "Pair", "Parts", "Prototype", "Register", "Sink", "Special", "Symbol", "Variable",
+    "Vector", "parse", "width",
 ]  # fmt: skip

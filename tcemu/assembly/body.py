@@ -16,9 +16,11 @@ from tcemu.assembly.operands import (
     Immediate,
     Label,
     Memory,
+    Minus,
     Negated,
     Operand,
     Pair,
+    Parts,
     Register,
     Sink,
     Symbol,
@@ -275,6 +277,12 @@ class Body:
             if not isinstance(register, Register):
                 raise tokens.unexpected("a predicate after '!'", at + 1)
             return Negated(register)
+        if word == "-" and is_name(following) and following not in SIGNS:
+            tokens.at += 1
+            register = self._operand(depth)
+            if not isinstance(register, Register | Parts):
+                raise tokens.unexpected("a register after '-'", at + 1)
+            return Minus(register)
         if is_number(word) or word in SIGNS:
             return constant(tokens)
         raise tokens.unexpected("an operand")

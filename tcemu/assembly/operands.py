@@ -135,6 +135,21 @@ class Parts:
 
 
 @dataclass(frozen=True, slots=True)
+class Minus:
+    """``-%r1`` or ``-%r1.h0`` of vmad: a register or a part of one, with the other sign.
+
+    >>> from tcemu import assembly
+    >>> str(assembly.Minus(assembly.Register("%r1")))
+    '-%r1'
+    """
+
+    of: Register | Parts
+
+    def __str__(self) -> str:
+        return f"-{self.of}"
+
+
+@dataclass(frozen=True, slots=True)
 class Sink:
     """``_``: a result that nobody wants.
 
@@ -213,7 +228,7 @@ class Arguments:
 
 
 Operand: TypeAlias = (
-    Register | Special | Immediate | Symbol | Masked | Label | Negated | Parts | Sink | Vector | Pair | Memory
+    Register | Special | Immediate | Symbol | Masked | Label | Negated | Parts | Minus | Sink | Vector | Pair | Memory
     | Arguments
 )  # fmt: skip
 #: The initial value of a variable: one element, or a tuple of initial values for each dimension.

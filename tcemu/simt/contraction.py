@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from tcemu import alu
-from tcemu.assembly import Function, Immediate, Instruction, Memory, Negated, Operand, Pair, Parts, Register, Vector
+from tcemu.assembly import Function, Immediate, Instruction, Memory, Minus, Negated, Operand, Pair, Parts, Register, Vector
 from tcemu.assembly.operands import Arguments
 from tcemu.errors import TableError
 
@@ -292,6 +292,8 @@ def _registers(operands: tuple[Operand, ...]) -> Iterator[str]:
             yield each.name
         elif isinstance(each, Negated | Parts):
             yield each.register.name
+        elif isinstance(each, Minus):
+            yield from _registers((each.of,))
         elif isinstance(each, Vector | Arguments):
             yield from _registers(each.items)
         elif isinstance(each, Pair):

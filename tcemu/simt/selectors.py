@@ -1,22 +1,50 @@
-"""Selectors of video instructions: which halves or bytes of the operands take part (PTX ISA 9.1, 9.7.18.2)."""
+"""What video instructions say of their operands: the halves or bytes that take part, and signs (PTX ISA 9.1, 9.7.18)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 from tcemu import alu
-from tcemu.assembly import Instruction, Operand, Parts
+from tcemu.assembly import Instruction, Minus, Operand, Parts
 from tcemu.errors import counted
 from tcemu.simt.errors import Unsupported
 
+#: The selectors of scalar video instructions.
+_PART = re.compile(r"h[01]|b[0-3]")
+
 
 def selected(instruction: Instruction, row: alu.Ordinary) -> tuple[Sequence[Operand], alu.Ordinary]:
-    """The operands of an instruction without their selectors, and its row with them."""
-    operands, parts = instruction.operands, row.parts
-    if not parts or not any(isinstance(each, Parts) for each in operands[:3]):
-        return operands, row
+    """The operands of an instruction without selectors and signs, and its row with them."""
+    if not row.parts or not any(isinstance(each, Parts | Minus) for each in instruction.operands):
+        return instruction.operands, row
+    return (_scalar if row.parts == 1 else _simd)(instruction.operands, row)
+
+
+def _scalar(operands: Sequence[Operand], row: alu.Ordinary) -> tuple[Sequence[Operand], alu.Ordinary]:
+    """A selector names one part; the product of a and b, or c, may be negated."""
+    signs = [isinstance(each, Minus) for each in operands]
+    bare = [each.of if isinstance(each, Minus) else each for each in operands]
+    product, last = signs[1] != signs[2], any(signs[3:])
+    if any(signs) and (row.extra != "minus" or signs[0] or (last and any(signs[:3]))):
+        sign = next(each for each in operands if isinstance(each, Minus))
+        raise Unsupported(f"{sign}: only vmad without .po takes minus signs, either before a and b or before c")
+    for each in bare:
+        if isinstance(each, Parts) and not _PART.fullmatch(each.selector):
+            raise Unsupported(f"{each}: a selector is .h0 or .h1, or one of .b0 to .b3")
+    if isinstance(bare[0], Parts) and row.extra != "merge":
+        raise Unsupported(f"{bare[0]} needs an operand c, for the rest of it, and no secondary operation")
+    selectors = tuple(each.selector if isinstance(each, Parts) else "" for each in bare[:3])
+    registers = [each.register if isinstance(each, Parts) else each for each in bare[:3]]
+    signed = {"minus": (product, last)} if any(signs) else {}
+    return [*registers, *bare[3:]], replace(row, meaning=partial(row.meaning, selectors=selectors, **signed))
+
+
+def _simd(operands: Sequence[Operand], row: alu.Ordinary) -> tuple[Sequence[Operand], alu.Ordinary]:
+    """Each selector names as many parts as the instruction has."""
+    parts = row.parts
     made = _numbers(operands[0], range(parts), parts)
     if list(made) != sorted(set(made)):
         raise Unsupported(f"{operands[0]}: a result has each part once, and the highest first")
