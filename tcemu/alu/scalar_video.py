@@ -4,9 +4,12 @@ No GPU since Maxwell has them: ptxas makes several instructions of each. Where t
 are what is here, since they are what a GPU executes:
 
 - .sat to u32 of vadd, vsub, vabsdiff, vmin and vmax raises what is below 0, but does not lower what is above.
-- .sat to a byte or half lowers what is above its largest value, and makes the largest of what is below 0.
-- A secondary .min or .max into u32 compares 64 bits without a sign, so that what is below 0 is the larger one. Without
-  .sat, vadd and vsub have rounded their result to s32 before.
+- .sat to a byte or half lowers what is above its largest value, and makes the largest of what is below 0. That of vshl
+  and vshr is to 32 bits, of which it takes the lowest.
+- What is put in .h1 of d is the high half of the 32 bits of the result. It is 0 after .sat, except that of shifts.
+- A secondary .min or .max into u32 compares 64 bits without a sign, so that what is below 0 is the larger one. Of vadd
+  and vsub, and of vshl and vshr with .sat, it compares the s32 that the low 32 bits of the result are. That of vset has
+  a sign if a has one.
 - vmad takes whole registers and c as signed, also where their type is u32, and does not care for the type of d.
 """
 
@@ -57,7 +60,8 @@ def _finished(ops: Ops, words: Words, value: Value, z: Value, made: str, *, sign
     if made:
         bits = _WIDTHS[made[0]]
         ones, low = (1 << bits) - 1, bits * int(made[1])
-        return (z & (ones << low ^ 0xFFFFFFFF)) | (ops.unsigned(value, 32) & ones) << low
+        value = ops.unsigned(value, 32)
+        return (z & (ones << low ^ 0xFFFFFFFF)) | ((value >> 16 if made == "h1" else value) & ones) << low
     if "op2" in words:
         value = _SECOND[words["op2"], signed](ops, value, extended(ops, z, signed=signed, bits=64))
     return ops.unsigned(value, 32)
@@ -82,7 +86,7 @@ def _arithmetic(
     value, signed = ARITHMETIC[name](ops, x, y), is_signed(words, "dtype")
     if "sat" in words:
         value = _saturated(ops, value, made, signed=signed, upwards=False)
-    elif name in ("vadd", "vsub"):
+    if name in ("vadd", "vsub"):
         value = _short(ops, value, 32)
     return _finished(ops, words, value, z, made, signed=signed)
 
@@ -97,7 +101,7 @@ def _shift(
     amount = ops.smaller(amount, 32) if words["mode"] == "clamp" else amount & 31
     value, signed = x << amount if name == "vshl" else ops.shift_signed(x, amount), is_signed(words, "dtype")
     if "sat" in words:
-        value = _saturated(ops, _short(ops, value, 34), made, signed=signed)
+        value = _short(ops, _saturated(ops, _short(ops, value, 34), "", signed=signed), 32)
     return _finished(ops, words, value, z, made, signed=signed)
 
 
@@ -106,7 +110,7 @@ def _comparison(ops: Ops, words: Words, x: Value, y: Value, z: Value = None, sel
     x = _taken(ops, x, of_x, signed=is_signed(words, "atype"))
     y = _taken(ops, y, of_y, signed=is_signed(words, "btype"))
     value = ops.unsigned(COMPARISONS[words["cmp"]](ops, x, y), 64)
-    return _finished(ops, words, value, z, made, signed=False)
+    return _finished(ops, words, value, z, made, signed=is_signed(words, "atype"))
 
 
 def _product_and_sum(
