@@ -14,6 +14,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ GOLDEN = ROOT / "tests" / "golden"
 RANDOM, SPECIAL, ADJACENT, HIGH = range(4)
 #: How many special operands of each kind are combined, if there are three or four.
 FEWER = {3: 12, 4: 7}
+#: How many rows a kernel has. One kernel for all of them would take an hour to compile.
+TOGETHER = 120
 
 SOURCE = """
 typedef unsigned long long u64; typedef unsigned u32;
@@ -215,8 +218,8 @@ def approximations(file: dict[str, Any], rows: dict[str, tuple[int, Any]], ask: 
 # ---------------------------------------------------------------------------------------------------- the GPU
 
 
-def on_gpu(text: str) -> tuple[str, Ask]:
-    """The GPU's name, and what asks it."""
+def on_gpu(names: list[str]) -> tuple[str, Ask]:
+    """The GPU's name, and what asks it, in a kernel for every `TOGETHER` rows."""
     from cuda.bindings import driver
 
     from tools.record_cuda import checked, compiled
@@ -224,13 +227,16 @@ def on_gpu(text: str) -> tuple[str, Ask]:
     checked(driver.cuInit(0))
     device = checked(driver.cuDeviceGet(0))
     checked(driver.cuCtxSetCurrent(checked(driver.cuDevicePrimaryCtxRetain(device))))
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "alu.cu"
-        path.write_text(text, encoding="utf-8")
-        module = checked(driver.cuModuleLoadData(compiled(path).encode()))
-    sums, memory = checked(driver.cuMemAlloc(512 * 8)), checked(driver.cuMemAlloc(4 * 256 * 8))
 
-    function = checked(driver.cuModuleGetFunction(module, b"record"))
+    def ptx(first: int) -> bytes:
+        path = Path(folder) / f"{first}.cu"
+        path.write_text(source(dict(enumerate(names[first : first + TOGETHER], first))), encoding="utf-8")
+        return compiled(path).encode()
+
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor() as pool:
+        modules = [checked(driver.cuModuleLoadData(each)) for each in pool.map(ptx, range(0, len(names), TOGETHER))]
+    functions = [checked(driver.cuModuleGetFunction(module, b"record")) for module in modules]
+    sums, memory = checked(driver.cuMemAlloc(512 * 8)), checked(driver.cuMemAlloc(4 * 256 * 8))
 
     def ask(asked: Job, given: Sequence[Any], blocks: int) -> Any:
         asked.sums = int(sums)
@@ -238,6 +244,7 @@ def on_gpu(text: str) -> tuple[str, Ask]:
             asked.special[place] = int(memory) + 2048 * place
             checked(driver.cuMemcpyHtoD(asked.special[place], values.ctypes.data, values.nbytes))
         pointers = (ctypes.c_void_p * 1)(ctypes.addressof(asked))
+        function = functions[asked.number // TOGETHER]
         checked(driver.cuLaunchKernel(function, blocks, 1, 1, 256, 1, 1, 0, 0, ctypes.addressof(pointers), 0))
         found = np.zeros(blocks, np.uint64)
         checked(driver.cuMemcpyDtoH(found.ctypes.data, sums, found.nbytes))
@@ -251,7 +258,7 @@ def main() -> None:
     out = Path(sys.argv[1])
     file, other = (dict(np.load(GOLDEN / f"sm_90a-{name}.npz")) for name in ("alu", "approximations"))
     names = file["names"].tolist()
-    gpu, ask = on_gpu(source(dict(enumerate(names))))
+    gpu, ask = on_gpu(names)
     rows = {name: (number, file["kinds"][number]) for number, name in enumerate(names)}
     np.savez_compressed(out / "sm_90a-approximations.npz", **approximations(other, rows, ask))
     np.savez_compressed(out / "sm_90a-alu.npz", **recorded(file, ask) | {"about": np.array(json.dumps({"gpu": gpu}))})

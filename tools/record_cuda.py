@@ -22,7 +22,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "cuda"))
 
-from cases import CASES, Case  # noqa: E402
+from cases import CASES, SCALARS, Case  # noqa: E402
 
 OPTIONS = ["--gpu-architecture=compute_90a", "-std=c++17", "-default-device", "-lineinfo", "--device-int128"]
 
@@ -97,9 +97,10 @@ def main() -> None:
     texts: dict[str, str] = {}
     hashes: dict[str, list[str]] = {}
     outputs: dict[str, Any] = {}
-    for file in sorted({case.file for case in CASES}):
-        texts[file] = compiled(next(case.source for case in CASES if case.file == file))
-    for case in CASES:
+    cases = [*CASES, *SCALARS]
+    for source in sorted({case.source for case in cases}):
+        texts[source.stem] = compiled(source)
+    for case in cases:
         arrays = ran(case, texts[case.file])
         hashes[str(case)] = [hashlib.sha256(each.tobytes()).hexdigest() for each in arrays]
         outputs |= {f"{case}-{number}": each for number, each in enumerate(arrays)}

@@ -62,14 +62,13 @@ _TRUE = {"f16": ONE["f16"], "bf16": ONE["bf16"], "f32": ONE["f32"]}
 
 
 def _set(compare: Meaning, ops: Ops, words: Words, x: Value, y: Value, *others: Value) -> Value:
-    """Ones or 1.0; but of F32, silicon answers set.f32.f32 with the integer 1, whatever the manual says."""
+    """Ones or 1.0."""
     kind = words["dtype"]
     result = _and_more(compare, ops, words, x, y, *others)
     bits = 16 if kind in ("u16", "s16") or kind[-2:] == "16" else 32
     if kind not in _TRUE:
         return ops.signed(result, bits)
-    integer = kind == "f32" and words.get("f32")
-    return ops.select(result, 1 if integer else _TRUE[kind], 0, bits=bits)
+    return ops.select(result, _TRUE[kind], 0, bits=bits)
 
 
 def _set_pairs(kind: str, ops: Ops, words: Words, x: Value, y: Value, *others: Value) -> Value:

@@ -7,7 +7,7 @@ from functools import partial
 from tcemu.alu.floats import INFINITY, NAN, SIGN, clamped, finished, flushed, is_nan, magnitude, size
 from tcemu.alu.integer import extended
 from tcemu.alu.rounding import directed, from_bf16, narrowed, odd, to_bf16, with_error
-from tcemu.alu.row import Meaning, Ops, Row, Value, Words, bits
+from tcemu.alu.row import Known, Meaning, Ops, Row, Value, Words, bits
 
 _ROUNDED = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
 
@@ -123,21 +123,21 @@ def _quiet(ops: Ops, x: Value) -> Value:
 
 
 def _same(kind: str, ops: Ops, words: Words, x: Value) -> Value:
-    """.sat and .ftz alone; without them, the number as it is."""
+    """.sat and .ftz alone; without them, the number as it is, but for a NaN of 16 bits."""
     x = flushed(ops, words, x, kind)
     if "sat" in words:
         return clamped(ops, x, kind)
-    return finished(ops, words, x, kind) if "ftz" in words else x
+    return finished(ops, words, x, kind) if "ftz" in words or bits(kind) == 16 else x
 
 
 def _widened(source: str, target: str, ops: Ops, words: Words, x: Value) -> Value:
     value = _as_single(ops, words, x, source)
-    if target == "f32" and source == "f16":
-        return finished(ops, words, value, "f32")
+    if target == "f32" and source == "bf16" and "ftz" not in words:
+        return value
+    if target == "f32" or "ftz" in words:
+        value = finished(ops, words, value, "f32")
     if target == "f32":
         return value
-    if "ftz" in words:
-        value = finished(ops, words, value, "f32")
     wide = ops.fwiden(value, 64)
     return clamped(ops, wide, "f64") if "sat" in words else _quiet(ops, wide)
 
@@ -145,6 +145,8 @@ def _widened(source: str, target: str, ops: Ops, words: Words, x: Value) -> Valu
 def _narrowed(source: str, target: str, ops: Ops, words: Words, x: Value) -> Value:
     """Rounded to a narrower type. Of F64, a NaN keeps its sign and the upper bits of its payload."""
     rnd, source_bits = words["frnd"], x
+    if target == "bf16":
+        x = flushed(ops, words, x, source)
     if target == "f32":
         result = narrowed(ops, x, 32, rnd)
     else:
@@ -288,8 +290,10 @@ _LONGER = "u16 s16 u32 s32 u64 s64"
 _IRND, _FRND = {"irnd": " ".join(_ROUNDED)}, {"frnd": "rn rz rm rp"}
 
 
-def _row(spelling: str, meaning: Meaning, types: tuple[str, str], words: Words | None = None) -> Row:
-    return Row(f"cvt{spelling}", *types, meaning, _SECTION, words or {})
+def _row(
+    spelling: str, meaning: Meaning, types: tuple[str, str], words: Words | None = None, known: Known = "silicon"
+) -> Row:
+    return Row(f"cvt{spelling}", *types, meaning, _SECTION, words or {}, known=known)
 
 
 def _contains(target: str, source: str) -> bool:
@@ -371,11 +375,12 @@ def _to_few_bits() -> list[Row]:
     ]
     for kind in _SMALL:
         two = f"{kind}x2"
+        known: Known = "silicon" if kind in ("e4m3", "e5m2") else "manual"
         to_it = f".rn.satfinite{{.relu}}.{two}"
         rows += [
-            _row(f"{to_it}.f32", partial(_two_small, kind), (two, "f32 f32")),
-            _row(f"{to_it}.f16x2", partial(_two_small_of_pair, kind), (two, "f16x2")),
-            _row(f".rn{{.relu}}.f16x2.{two}", partial(_from_two_small, kind), ("f16x2", two)),
+            _row(f"{to_it}.f32", partial(_two_small, kind), (two, "f32 f32"), known=known),
+            _row(f"{to_it}.f16x2", partial(_two_small_of_pair, kind), (two, "f16x2"), known=known),
+            _row(f".rn{{.relu}}.f16x2.{two}", partial(_from_two_small, kind), ("f16x2", two), known=known),
         ]
     return rows
 

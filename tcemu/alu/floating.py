@@ -6,6 +6,7 @@ least twice the bits of the result and two more.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from tcemu.alu.double import double
@@ -192,7 +193,14 @@ def _arithmetic() -> list[Row]:
         full, short = f"9.7.3.{number + 2}", f"9.7.4.{number}"
         rows += [
             _row(f"{name}{{.rnd}}{{.ftz}}{{.sat}}.f32", 2, full, partial(single, name)),
-            Row(f"{name}{{.rnd}}{{.ftz}}.f32x2", "b64", "b64 b64", packed(partial(single, name), 32), full),
+            Row(
+                f"{name}{{.rnd}}{{.ftz}}.f32x2",
+                "b64",
+                "b64 b64",
+                packed(partial(single, name), 32),
+                full,
+                known="manual",
+            ),
             _row(f"{name}{{.rnd}}.f64", 2, full, partial(double, name)),
             *_both(f"{name}{{.rnd}}{{.ftz}}{{.sat}}.f16", 2, short, partial(half, name), **_TO_NEAREST),
             *_both(f"{name}{{.rnd}}.bf16", 2, short, partial(brain, name), **_TO_NEAREST),
@@ -204,9 +212,17 @@ def _mixed() -> list[Row]:
     """F32 with operands of 16 bits."""
     kinds = {"type": "f16 bf16"}
     return [
-        Row("add{.rnd}{.sat}.f32.type", "f32", "type f32", partial(mixed, "add"), "9.7.5.1", kinds),
-        Row("sub{.rnd}{.sat}.f32.type", "f32", "type f32", partial(mixed, "sub"), "9.7.5.2", kinds),
-        Row("fma.rnd{.sat}.f32.type", "f32", "type type f32", partial(mixed, "fma"), "9.7.5.3", {**kinds, **_ROUNDED}),
+        Row("add{.rnd}{.sat}.f32.type", "f32", "type f32", partial(mixed, "add"), "9.7.5.1", kinds, known="manual"),
+        Row("sub{.rnd}{.sat}.f32.type", "f32", "type f32", partial(mixed, "sub"), "9.7.5.2", kinds, known="manual"),
+        Row(
+            "fma.rnd{.sat}.f32.type",
+            "f32",
+            "type type f32",
+            partial(mixed, "fma"),
+            "9.7.5.3",
+            {**kinds, **_ROUNDED},
+            known="manual",
+        ),
     ]
 
 
@@ -216,10 +232,11 @@ def _extremes() -> list[Row]:
     for number, name in enumerate(("min", "max")):
         full, short = f"9.7.3.{number + 11}", f"9.7.4.{number + 7}"
         of = {kind: partial(extreme, name == "max", kind) for kind in ("f16", "bf16", "f32", "f64")}
+        of_three = partial(extreme_of_three, name == "max")
         rows += [
             _row(f"{name}{{.ftz}}{{.NaN}}.f32", 2, full, of["f32"]),
             _row(f"{name}{{.ftz}}{{.NaN}}.xorsign.abs.f32", 2, full, of["f32"]),
-            _row(f"{name}{{.ftz}}{{.NaN}}{{.abs}}.f32", 3, full, partial(extreme_of_three, name == "max")),
+            replace(_row(f"{name}{{.ftz}}{{.NaN}}{{.abs}}.f32", 3, full, of_three), known="manual"),
             _row(f"{name}.f64", 2, full, of["f64"]),
             *_both(f"{name}{{.ftz}}{{.NaN}}.f16", 2, short, of["f16"]),
             *_both(f"{name}{{.ftz}}{{.NaN}}.xorsign.abs.f16", 2, short, of["f16"]),
@@ -251,13 +268,21 @@ ROWS = (
     _row("copysign.f64", 2, "9.7.3.2", partial(copysign, "f64")),
     *_arithmetic(),
     _row("fma.rnd{.ftz}{.sat}.f32", 3, "9.7.3.6", partial(single, "fma"), **_ROUNDED),
-    Row("fma.rnd{.ftz}.f32x2", "b64", "b64 b64 b64", packed(partial(single, "fma"), 32), "9.7.3.6", _ROUNDED),
+    Row(
+        "fma.rnd{.ftz}.f32x2",
+        "b64",
+        "b64 b64 b64",
+        packed(partial(single, "fma"), 32),
+        "9.7.3.6",
+        _ROUNDED,
+        known="manual",
+    ),
     _row("mad.rnd{.ftz}{.sat}.f32", 3, "9.7.3.7", partial(single, "fma"), **_ROUNDED),
     _row("fma.rnd.f64", 3, "9.7.3.6", partial(double, "fma"), **_ROUNDED),
     _row("mad.rnd.f64", 3, "9.7.3.7", partial(double, "fma"), **_ROUNDED),
     *_both("fma.rnd{.ftz}{.sat}.f16", 3, "9.7.4.4", partial(half, "fma"), rnd="rn"),
     *_both("fma.rnd{.ftz}.relu.f16", 3, "9.7.4.4", partial(half, "fma"), rnd="rn"),
-    *_both("fma.rnd{.relu}.bf16", 3, "9.7.4.4", partial(brain, "fma"), rnd="rn rz rm rp"),
+    *_both("fma.rnd{.relu}.bf16", 3, "9.7.4.4", partial(brain, "fma"), rnd="rn"),
     *_mixed(),
     _row("div.rnd{.ftz}.f32", 2, "9.7.3.8", partial(single, "div"), **_ROUNDED),
     _row("div.rnd.f64", 2, "9.7.3.8", partial(double, "div"), **_ROUNDED),

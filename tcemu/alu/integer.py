@@ -63,12 +63,12 @@ def carried(ops: Ops, words: Words, x: Value, y: Value, carry: Value | None = No
     return more, (total < x) | (more < total)
 
 
-def _borrowed(ops: Ops, words: Words, x: Value, y: Value, borrow: Value | None = None) -> tuple[Value, Value]:
+def _subtracted(ops: Ops, words: Words, x: Value, y: Value, carry: Value | None = None) -> tuple[Value, Value]:
+    """The sum of x, ~y and a carry. So CC.CF is, on GPUs, where the manual has a borrow, clear if there is one."""
     total = x - y
-    if borrow is None:
-        return total, x < y
-    less = total - ops.unsigned(borrow, size(x))
-    return less, (x < y) | (total < less)
+    if carry is None:
+        return total, y <= x
+    return total - ops.unsigned(~carry, size(x)), (y < x) | ((x == y) & carry)
 
 
 def _first(meaning: Meaning) -> Meaning:
@@ -188,7 +188,7 @@ def _carrying() -> list[Row]:
     rows = []
     forms: tuple[tuple[str, str, int, int, Meaning], ...] = (
         ("add", "addc", 2, 1, carried),
-        ("sub", "subc", 2, 3, _borrowed),
+        ("sub", "subc", 2, 3, _subtracted),
         ("mad.lo", "madc.lo", 3, 5, partial(_plus_carried, low)),
         ("mad.hi", "madc.hi", 3, 5, partial(_plus_carried, high)),
     )

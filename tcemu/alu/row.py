@@ -29,13 +29,12 @@ Words: TypeAlias = Mapping[str, str]
 Meaning: TypeAlias = Callable[..., Any]
 
 Extra = Literal["", "merge", "minus"]
-Known = Literal["every", "silicon", "kernels", "inferred", "manual"]
+Known = Literal["every", "silicon", "kernels", "manual"]
 #: How an instruction is known, in words.
 KNOWN: dict[Known, str] = {
-    "every": "equal to recordings of an H100 for every operand; assumed for other GPUs",
-    "silicon": "equal to recordings of an H100: all combinations of special operands, and a million random ones",
-    "kernels": "equal to recordings of an H100 in kernels of all forms, for 2,048 combinations of operands each",
-    "inferred": "not recorded itself; other forms of the same row are equal to recordings of an H100",
+    "every": "equal to recordings of an H200 for every operand; assumed for other GPUs",
+    "silicon": "equal to recordings of an H200: all combinations of special operands, and a million random ones",
+    "kernels": "equal to recordings of an H200 in kernels of all forms, for 2,048 combinations of operands each",
     "manual": "taken from the PTX manual; not compared with hardware here",
 }
 
@@ -120,7 +119,7 @@ class Row:
     >>> opcode, words = next(iter(row.spelled()))
     >>> opcode, row.types(row.operands, words)
     ('add.u16', ('u16', 'u16'))
-    >>> row.ordinary(opcode, words, "silicon").results
+    >>> row.ordinary(opcode, words).results
     ('u16',)
     """
 
@@ -133,6 +132,8 @@ class Row:
     carry: Literal["", "in", "out", "in out"] = ""
     parts: int = 0
     extra: Extra = ""
+    #: "manual" for what an H200 does not have.
+    known: Known = "silicon"
 
     def __post_init__(self) -> None:
         self._check()
@@ -217,17 +218,19 @@ class Row:
             types.append(kind)
         return tuple(types)
 
-    def ordinary(self, opcode: str, words: Words, known: Known) -> Ordinary:
+    def ordinary(self, opcode: str, words: Words) -> Ordinary:
         """The instruction that an opcode of this row names."""
-        carry = self.carry.split()
+        carry, operands = self.carry.split(), self.types(self.operands, words)
+        # All operands of at most 16 bits, and of at most 32 of approximations, were compared where there is one.
+        few = len(operands) == 1 and bits(operands[0]) <= (32 if ".approx" in self.spelling else 16)
         return Ordinary(
             opcode,
             self.types(self.results, words),
-            self.types(self.operands, words),
+            operands,
             _bound(self.meaning, words),
             "in" in carry,
             "out" in carry,
-            known,
+            "every" if few and self.known == "silicon" else self.known,
             self.section,
             self.title,
             self.parts,

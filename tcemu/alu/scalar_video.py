@@ -145,7 +145,9 @@ def _forms(spelling: str, result: str, meaning: Meaning, words: dict[str, str]) 
     """The forms of two operands, with a secondary operation, and with a third operand for the rest of d."""
     yield Row(spelling, result, "b32 b32", meaning, "9.7.18.1", words, parts=1)
     yield Row(f"{spelling}.op2", result, f"b32 b32 {result}", meaning, "9.7.18.1", words | _OP2, parts=1)
-    yield Row(spelling, result, f"b32 b32 {result}", meaning, "9.7.18.1", words, parts=1, extra="merge")
+    yield Row(
+        spelling, result, f"b32 b32 {result}", meaning, "9.7.18.1", words, parts=1, extra="merge", known="kernels"
+    )
 
 
 def _rows() -> Iterator[Row]:

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from importlib.resources import files
 from typing import TypeAlias
 
-from tcemu.alu.row import Known, Ordinary, Row, Words, bits, is_type
+from tcemu.alu.row import Ordinary, Row, Words, is_type
 from tcemu.errors import TableError
 
 #: The modules of rows; each has ROWS.
-MODULES = ("integer", "bits", "floating", "comparison", "logic", "conversion", "video", "scalar_video", "approximations")
+MODULES = (
+    "integer",
+    "bits",
+    "floating",
+    "comparison",
+    "logic",
+    "conversion",
+    "video",
+    "scalar_video",
+    "approximations",
+)
 
 
 @cache
@@ -71,32 +80,11 @@ def _looked_up(key: tuple[str, bool], operands: int = 0) -> Ordinary | None:
     if forms is None:
         return None
     row, spelt, words = forms.get(operands) or _first(forms)
-    return row.ordinary(spelt, words, _known(row, words))
+    return row.ordinary(spelt, words)
 
 
 def _first(forms: dict[int, _Entry]) -> _Entry:
     return next(iter(forms.values()))
-
-
-@cache
-def _recorded() -> dict[int, list[Words]]:
-    """The words of the opcodes that were recorded, by their rows."""
-    recorded: dict[int, list[Words]] = {}
-    for opcode in files("tcemu.alu").joinpath("recorded.txt").read_text().split():
-        row, _, words = _first(_spelled()[_key(opcode, pair=False)])
-        recorded.setdefault(id(row), []).append(words)
-    return recorded
-
-
-def _known(row: Row, words: Words) -> Known:
-    recorded = _recorded().get(id(row))
-    if recorded is None:
-        return "kernels" if row.parts else "manual"  # tests/cuda/corpus/video.cu has every form
-    if words not in recorded:
-        return "inferred"
-    # All operands of at most 16 bits, and of at most 32 of approximations, were compared where there is one.
-    operands, most = row.types(row.operands, words), 32 if ".approx" in row.spelling else 16
-    return "every" if len(operands) == 1 and bits(operands[0]) <= most else "silicon"
 
 
 def opcodes() -> list[str]:

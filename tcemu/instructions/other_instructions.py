@@ -21,7 +21,7 @@ def _all(names: str, instead: str) -> dict[str, str]:
 
 #: By mnemonic: what to do instead of those that tcemu does not run at all.
 _NOWHERE: Mapping[str, str] = MappingProxyType(
-    _all("clmad istypep vabsdiff vadd vmad vmax vmin vset vshl vshr vsub", _ARITHMETIC)
+    _all("clmad istypep", _ARITHMETIC)
     | _all("alloca stackrestore stacksave", _LOCALS)
     | _all("suld suq sured sust tex tld4 txq", _TEXTURES)
 )
@@ -31,8 +31,8 @@ ELSEWHERE: Mapping[str, str] = MappingProxyType(
         """
         abs add addc and bfe bfi bfind bmsk brev clz cnot copysign cos cvt div dp2a dp4a ex2 fma fns lg2 lop3 mad mad24
         madc max min mul mul24 neg not or popc prmt rcp rem rsqrt sad selp set setp shf shl shr sin slct sqrt sub subc
-        szext tanh testp vabsdiff2 vabsdiff4 vadd2 vadd4 vavrg2 vavrg4 vmax2 vmax4 vmin2 vmin4 vset2 vset4 vsub2 vsub4
-        xor
+        szext tanh testp vabsdiff vabsdiff2 vabsdiff4 vadd vadd2 vadd4 vavrg2 vavrg4 vmad vmax vmax2 vmax4 vmin vmin2
+        vmin4 vset vset2 vset4 vshl vshr vsub vsub2 vsub4 xor
         """,
         _ARITHMETIC,
     )

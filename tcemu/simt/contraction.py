@@ -18,7 +18,19 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from tcemu import alu
-from tcemu.assembly import Function, Immediate, Instruction, Memory, Minus, Negated, Operand, Pair, Parts, Register, Vector
+from tcemu.assembly import (
+    Function,
+    Immediate,
+    Instruction,
+    Memory,
+    Minus,
+    Negated,
+    Operand,
+    Pair,
+    Parts,
+    Register,
+    Vector,
+)
 from tcemu.assembly.operands import Arguments
 from tcemu.errors import TableError
 

@@ -1,4 +1,4 @@
-"""What video instructions say of their operands: the halves or bytes that take part, and signs (PTX ISA 9.1, 9.7.18)."""
+"""What video instructions say of operands: the halves or bytes that take part, and signs (PTX ISA 9.1, 9.7.18)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Recordings of ordinary instructions, as sums, and what is needed to compare with them.
 
-tests/golden/sm_90a-alu.npz has, for each of 1,203 instructions, the kinds of its operands and sums of its answers: for
+tests/golden/sm_90a-alu.npz has, for each of 6,580 instructions, the kinds of its operands and sums of its answers: for
 all combinations of special operands, for 2^14 and for 2^20 random ones, and where there is one operand of at most 32
-bits, for all of them. Operands are made as the recorder made them. The last two digits of a kind are its bits, those
+bits, for all of them. A name may end in an immediate, or in a bar where the result is a pair. Operands are made as the
+recorder made them. The last two digits of a kind are its bits, those
 before a type: 132 is f32, 264 f64, 316 f16, 416 bf16, 532 f16x2, 632 bf16x2, and 64 an integer.
 """
 
@@ -92,7 +93,7 @@ def _golden():
 
 @cache
 def recorded():
-    """Every recorded row."""
+    """Every recorded row; some of them the table does not have."""
     file = _golden()
     kinds = [[int(kind) for kind in each if kind] for each in file["kinds"]]
     sums = [file[name] for name in ("special", "first", "random", "every")]
@@ -102,29 +103,28 @@ def recorded():
 # ---------------------------------------------------------------------------------------- what the table answers
 
 
-def _call(opcode, backend, *operands):
-    """An opcode on operands of 64 bits; its results."""
-    opcode, _, immediate = opcode.partition(", ")
-    row = alu.find(opcode)
-    kinds = [*row.operands, *["pred"] * row.carry_in]
-    types = [bool if kind == "pred" else f"u{bits(kind) // 8}" for kind in kinds]
-    given = [x.astype(each) for x, each in zip(operands, types, strict=False)]  # an immediate has no column
-    return backend(row, *given, **({"immediate": int(immediate)} if immediate else {}))
-
-
 def on_arrays(row, *operands, immediate=None):
     """The results of the reference."""
     constants = [] if immediate is None else [np.asarray([immediate], np.uint32)]
-    found = row.meaning(alu.ARRAYS, *operands, *constants)
+    found = row.meaning(alu.ARRAYS, *operands[:3], *constants, *operands[3:])
     return found if isinstance(found, tuple) else (found,)
 
 
 def answers(name, operands, backend=on_arrays):
-    """What the table gives for a recorded row, as 64-bit numbers. add.cc and addc are one row: of a, b and a, c."""
-    first, _, second = name.partition("carry:")
-    results = _call(first, backend, *operands)
-    if second:
-        first, *others = operands
-        rest = others if second.startswith("madc") else others[1:]
-        results = _call(second, backend, first, *rest, results[-1])
-    return results[0].astype(U)
+    """What the table gives for a recorded row: the first result, with a second one in bit 32, or CC.CF in bit 63.
+
+    CC.CF is set before where the low half of the last operand is not 0.
+    """
+    opcode, _, immediate = name.rstrip("|").partition(", ")
+    row = alu.find(opcode, pair=name.endswith("|"))
+    kinds = [*row.operands, *["pred"] * row.carry_in]
+    if immediate:
+        del kinds[3]
+    types = [bool if kind == "pred" else f"u{bits(kind) // 8}" for kind in kinds]
+    *given, last = operands
+    given = [*given, last & U(0xFFFFFFFF) if row.carry_in else last]
+    given = [x.astype(each) for x, each in zip(given, types, strict=True)]
+    first, *more = backend(row, *given, **({"immediate": int(immediate)} if immediate else {}))
+    for each in more:
+        first = first.astype(U) ^ each.astype(U) << U(63 if row.carry_out else 32)
+    return first.astype(U)

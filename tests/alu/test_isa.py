@@ -49,5 +49,5 @@ def test_errors_know_who_executes_it():
     assert mnemonics | SIMT == set(ELSEWHERE)
     with pytest.raises(tcemu.IllegalInstruction, match=r"PTX has cvt; kernels in CUDA C\+\+ and PTX execute it"):
         tcemu.parse("cvt.rn.f16.f32")
-    with pytest.raises(tcemu.IllegalInstruction, match="PTX has vadd; tcemu does not run it: ordinary arithmetic is"):
-        tcemu.parse("vadd.u32.u32.u32")
+    with pytest.raises(tcemu.IllegalInstruction, match="PTX has clmad; tcemu does not run it: ordinary arithmetic is"):
+        tcemu.parse("clmad.lo.u64")

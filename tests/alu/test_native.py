@@ -16,8 +16,8 @@ KINDS = {"f32": 132, "f64": 264, "f16": 316, "bf16": 416, "f16x2": 532, "bf16x2"
 #: Those whose last operand is an immediate have their own test.
 OPCODES = [opcode for opcode in alu.opcodes() if not opcode.startswith("lop3") and alu.find(opcode)]
 COUNT = 1 << 10
-#: A third of them, other ones every day: compiling them takes nearly all of the time. So many are compiled together.
-ASKED, TOGETHER = quick.spread(OPCODES, 3, quick.turn(3)), 40
+#: A quarter of them, other ones every day: compiling them takes nearly all of the time. So many are compiled together.
+ASKED, TOGETHER = quick.spread(OPCODES, 4, quick.turn(4)), 40
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,6 @@
-"""What the table computes on arrays, against what an H100 answered."""
+"""What the table computes on arrays, against what an H200 answered."""
+
+import re
 
 import numpy as np
 import pytest
@@ -8,23 +10,27 @@ from rows import rows
 
 from tcemu import alu
 
-ROWS = recorded.recorded()
+#: With other roundings than .rn, the assembler takes operands of BF16 for F16; the manual does not have these forms.
+NOT_THERE = re.compile(r"fma\.r[zmp](\.relu)?\.bf16(x2)?")
+ROWS = [row for row in recorded.recorded() if not NOT_THERE.fullmatch(row.name)]
+#: A fifth of them, other ones every day.
+ASKED = quick.spread(ROWS, 5, quick.turn(5))
 
 
-@rows("entry", ROWS, lambda entry: entry.name)
+@rows("entry", ASKED, lambda entry: entry.name)
 def test_special_operands(entry):
     found = recorded.answers(entry.name, recorded.special_operands(entry))
     assert recorded.sum_of(found) == entry.special
 
 
-@rows("entry", quick.some(ROWS, 240), lambda entry: entry.name)
+@rows("entry", quick.some(ASKED, 240), lambda entry: entry.name)
 def test_random_operands(entry):
     found = recorded.answers(entry.name, recorded.random_operands(entry, 1 << 14))
     assert recorded.sum_of(found) == entry.first
 
 
 @pytest.mark.slow
-@rows("entry", quick.spread(ROWS, 40, first=quick.turn(40)), lambda entry: entry.name)
+@rows("entry", quick.spread(ROWS, 200, first=quick.turn(200)), lambda entry: entry.name)
 def test_a_million_random_operands(entry):
     found = recorded.answers(entry.name, recorded.random_operands(entry, 1 << 20))
     assert recorded.sum_of(found) == entry.random
@@ -37,12 +43,27 @@ def test_every_operand_of_few_bits(entry):
 
 
 def test_the_table_says_what_was_recorded():
-    named = {part.split(",")[0] for row in ROWS for part in row.name.split("carry:")}
-    # .rn is meant where there is no rounding.
-    named |= {opcode.replace(".rn", "", 1) for opcode in named if opcode.split(".")[0] in ("add", "sub", "mul")}
-    for opcode in alu.opcodes():
-        found = alu.find(opcode)
-        assert found is None or (found.known in ("silicon", "every")) == (opcode in named), opcode
+    named = {row.name.split(",")[0] + "|" * (row.name[-1] == "|" and "," in row.name) for row in ROWS}
+    for row in alu.rows():
+        for opcode, words in row.spelled():
+            known = row.ordinary(opcode, words).known
+            of_three = "f32 f32 f32" in row.operands and row.mnemonic in ("min", "max")
+            if not of_three and known != "kernels":  # an opcode of the same name has two operands
+                assert (known != "manual") == (opcode + "|" * row.pair in named), opcode
+            assert known != "kernels" or row.extra == "merge"
+
+
+def test_forms_that_are_not_there():
+    """The answers are those of F16, so that nobody can mean these forms; the manual does not have them."""
+    found = [row for row in recorded.recorded() if NOT_THERE.fullmatch(row.name)]
+    assert len(found) == 12
+    for row in found:
+        assert alu.find(row.name) is None
+        if row.name == "fma.rz.bf16":
+            x, y, z = (
+                each.astype(np.uint16).view(np.float16).astype(float) for each in recorded.random_operands(row, 9)
+            )
+            assert np.isfinite(x * y + z).any()
 
 
 @pytest.mark.parametrize(
@@ -52,10 +73,12 @@ def test_the_table_says_what_was_recorded():
         ("cvt.f32.f16", "every"),
         ("ex2.approx.f16x2", "every"),
         ("popc.b32", "silicon"),
-        ("cvt.rni.sat.u8.f64", "inferred"),
-        ("setp.lt.and.f32", "manual"),
-        ("vset4.u32.s32.ge.add", "kernels"),
-        ("lop3.and.b32", "manual"),
+        ("cvt.rni.sat.u8.f64", "silicon"),
+        ("setp.lt.and.f32", "silicon"),
+        ("vset4.u32.s32.ge.add", "silicon"),
+        ("vset.u32.s32.ge", "silicon"),
+        ("lop3.and.b32", "silicon"),
+        ("fma.rn.f32x2", "manual"),
     ],
 )
 def test_how_an_instruction_is_known(opcode, known):

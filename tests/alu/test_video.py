@@ -14,7 +14,7 @@ from tcemu import alu
 from tcemu.simt import Unsupported
 from tests.simt.texts import kernel
 
-OPCODES = [opcode for opcode in alu.opcodes() if alu.find(opcode) and alu.find(opcode).parts]
+OPCODES = [opcode for opcode in alu.opcodes() if alu.find(opcode) and alu.find(opcode).parts > 1]
 RANDOM = np.random.default_rng(46)
 OPERANDS = RANDOM.choice(
     np.array([0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 0x80808080, 0x7FFF8000, 0xFF017F80], np.uint64), (3, 60)

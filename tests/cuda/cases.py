@@ -95,7 +95,9 @@ def _edges(rng: np.random.Generator) -> Any:
     """Words of four kinds: any, small ones of both signs, bytes around 0 and 128, and any with fewer bits."""
     whole, small = rng.integers(0, 1 << 32, N, np.uint32), rng.integers(-40, 41, N).astype(np.int32).view(np.uint32)
     edge = rng.choice(np.array([0, 1, 0x7F, 0x80, 0xFF], np.uint8), (N, 4)).view(np.uint32)[:, 0]
-    return rng.permutation(np.choose(np.arange(N) % 4, [whole, small, edge, whole >> rng.integers(0, 32, N, np.uint32)]))
+    return rng.permutation(
+        np.choose(np.arange(N) % 4, [whole, small, edge, whole >> rng.integers(0, 32, N, np.uint32)])
+    )
 
 
 def _scalars(rows: int) -> Any:
@@ -172,11 +174,6 @@ CASES = [
     *(Case("video", name, _ALL, BLOCK, _video(48)) for name in ("vadd", "vsub", "vavrg", "vabsdiff", "vmin", "vmax")),
     Case("video", "vset", _ALL, BLOCK, _video(96)),
     Case("video", "selected", _ALL, BLOCK, _video(90)),
-    *(Case("scalars", name, _ALL, BLOCK, _scalars(240)) for name in ("vadd", "vsub", "vabsdiff", "vmin", "vmax")),
-    *(Case("scalars", name, _ALL, BLOCK, _scalars(240)) for name in ("vshl", "vshr")),
-    Case("scalars", "vset", _ALL, BLOCK, _scalars(360)),
-    Case("scalars", "vmad", _ALL, BLOCK, _scalars(480)),
-    Case("scalars", "plus_one", _ALL, BLOCK, _scalars(192)),
     Case("warps", "shuffles", 4, 64, lambda rng: (_small(rng, 256), np.zeros(6 * 256, np.int32))),
     Case("warps", "votes", 4, 64, lambda rng: (_small(rng, 256), np.zeros(9 * 256, np.uint32))),
     Case("warps", "groups", 4, 64, lambda rng: (_small(rng, 256), np.zeros(5 * 256, np.int32))),
@@ -252,3 +249,14 @@ CASES = [
     Case("programs", "pi", 2, 64, lambda rng: (np.zeros(1, np.uint32), np.int32(200))),
 ]
 # fmt: on
+
+#: Straight code of hundreds of instructions, which takes minutes to compile here: tests/alu/test_scalar_video.py.
+SCALARS = [
+    *(
+        Case("scalars", name, _ALL, BLOCK, _scalars(240))
+        for name in ("vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr")
+    ),
+    Case("scalars", "vset", _ALL, BLOCK, _scalars(360)),
+    Case("scalars", "vmad", _ALL, BLOCK, _scalars(480)),
+    Case("scalars", "plus_one", _ALL, BLOCK, _scalars(192)),
+]
