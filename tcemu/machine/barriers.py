@@ -58,6 +58,7 @@ class _Part:
 
     number: int
     by: By
+    instruction: Instruction
     threads: int | None
     waits: bool
 
@@ -76,7 +77,9 @@ class Barriers:
         self._most = WARP * block.warps
         self._parts: dict[int, _Part] = {}
 
-    def arrive(self, by: By, present: int, number: int, threads: int | None, waits: bool) -> int:
+    def arrive(
+        self, by: By, instruction: Instruction, present: int, number: int, threads: int | None, waits: bool
+    ) -> int:
         """Lanes of a warp arrive; return the generation whose completion they wait for.
 
         `present` is the mask of the lanes that the barrier needs from this warp.
@@ -88,9 +91,9 @@ class Barriers:
                 self._parted(by, number, before)
             by, waits = by._replace(active=by.active | before.by.active), waits or before.waits
         if present & ~by.active:
-            self._parts[by.warp] = _Part(number, by, threads, waits)
+            self._parts[by.warp] = _Part(number, by, instruction, threads, waits)
             return barrier.generation
-        return self._count(by, number, threads, waits)
+        return self._count(by, instruction, number, threads, waits)
 
     def _parted(self, by: By, number: int, before: _Part) -> NoReturn:
         """End the launch: lanes of a warp are at two barriers."""
@@ -107,9 +110,9 @@ class Barriers:
         part = self._parts.get(warp)
         if part is not None and present and not present & ~part.by.active:
             del self._parts[warp]
-            self._count(part.by, part.number, part.threads, part.waits)
+            self._count(part.by, part.instruction, part.number, part.threads, part.waits)
 
-    def _count(self, by: By, number: int, threads: int | None, waits: bool) -> int:
+    def _count(self, by: By, instruction: Instruction, number: int, threads: int | None, waits: bool) -> int:
         """A warp has arrived."""
         barrier = self._barriers[number]
         wanted = self._most if threads is None else self._checked(number, threads)
@@ -127,7 +130,7 @@ class Barriers:
         barrier.arrived.append(by)
         if waits:
             barrier.waiting.append(by.warp)
-        self._block.grid.tell(BarrierArrived, by, number, wanted, waits)
+        self._block.grid.tell(BarrierArrived, by, instruction, number, wanted, waits)
         self._complete(number, barrier)
         return generation
 
@@ -223,7 +226,7 @@ def bar_sync(instruction: Instruction) -> Act:
         by = core.begin(instruction)
         if by is not None:
             barriers = core.block.barriers
-            generation = barriers.arrive(by, _needed(core, instruction), barrier, threads, waits=True)
+            generation = barriers.arrive(by, instruction, _needed(core, instruction), barrier, threads, waits=True)
             barriers.wait(core, by, barrier, generation)
 
     return act
@@ -236,7 +239,7 @@ def bar_arrive(instruction: Instruction) -> Act:
     def act(core: Core, barrier: int, threads: int) -> None:
         by = core.begin(instruction)
         if by is not None:
-            core.block.barriers.arrive(by, _needed(core, instruction), barrier, threads, waits=False)
+            core.block.barriers.arrive(by, instruction, _needed(core, instruction), barrier, threads, waits=False)
 
     return act
 
@@ -257,7 +260,7 @@ def bar_red(instruction: Instruction) -> Act:
             return 0 if mode == "popc" else mode == "and"
         mine = core.bits & bits_of(core.predicate(instruction, predicate))
         barriers = core.block.barriers
-        generation = barriers.arrive(by, _needed(core, instruction), barrier, threads, waits=True)
+        generation = barriers.arrive(by, instruction, _needed(core, instruction), barrier, threads, waits=True)
         votes = barriers.vote(barrier, generation, mine.bit_count(), core.bits.bit_count())
         return barriers.wait(core, by, barrier, generation, lambda: result(*votes))
 

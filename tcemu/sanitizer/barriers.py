@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from tcemu.errors import counted, listing
 from tcemu.machine.events import BarrierArrived, BarrierCompleted, By, Exited, ProxyFenced, WarpSynced
@@ -23,24 +25,32 @@ _APART = (
 )
 
 
+@dataclass
+class _Barrier:
+    """One barrier, and the warps that meet there."""
+
+    #: the number of threads that it waits for
+    threads: int = 0
+    #: since it last completed: the first arrival of each warp, the warps that have arrived, and those that wait
+    arrivals: dict[int, By] = field(default_factory=dict)
+    came: list[int] = field(default_factory=list)
+    waiting: list[int] = field(default_factory=list)
+    #: what the warps knew that have arrived and do not wait
+    row: Array | None = None
+    #: all warps that ever arrived
+    ever: set[int] = field(default_factory=set)
+    #: what the warps that last met there knew, their arrivals, and the warps that waited
+    last: tuple[Array, tuple[By, ...], tuple[int, ...]] | None = None
+
+
 class Barriers:
     """Joins the clocks of the warps that meet at the barriers of a block."""
 
     def __init__(self, block: Block) -> None:
         self._block, self._clocks = block, block.clocks
-        #: for each barrier, what the warps knew that have arrived and do not wait, and the warps that wait
-        self._arrived: dict[int, Array] = {}
-        self._waiting: dict[int, list[int]] = {}
-        #: for each barrier, the number of threads that it waits for, the warps that have arrived, and all that ever did
-        self._threads: dict[int, int] = {}
-        self._came: dict[int, list[int]] = {}
-        self._ever: dict[int, set[int]] = {}
-        #: for each barrier: what the warps that last met there knew, their arrivals, and the warps that waited
-        self._last: dict[int, tuple[Array, tuple[By, ...], frozenset[int]]] = {}
+        self._barriers: defaultdict[int, _Barrier] = defaultdict(_Barrier)
         #: lanes that have exited before the others of their warp
         self._lanes: dict[int, By] = {}
-        #: for each barrier, who has arrived since it last completed
-        self._arrivals: dict[int, dict[int, By]] = {}
         self.handlers: Handlers = {
             BarrierArrived: self._arrive,
             BarrierCompleted: self._complete,
@@ -50,35 +60,35 @@ class Barriers:
         }
 
     def _arrive(self, event: BarrierArrived) -> None:
-        warp = event.by.warp
-        first = self._arrivals.setdefault(event.barrier, {}).setdefault(warp, event.by)
-        if first is not event.by:
+        by, barrier = event.by, self._barriers[event.barrier]
+        warp = by.warp
+        first = barrier.arrivals.setdefault(warp, by)
+        if first is not by:
             self._twice(event, first)
-        self._check_known(event)
-        self._threads[event.barrier] = event.threads
-        self._came.setdefault(event.barrier, []).append(warp)
-        self._ever.setdefault(event.barrier, set()).add(warp)
+        if barrier.last is not None and warp not in barrier.last[2]:
+            self._check_known(event, *barrier.last[:2])
+        barrier.threads = event.threads
+        barrier.came.append(warp)
+        barrier.ever.add(warp)
         if event.waits:
             self._clocks.come(warp)
-            self._waiting.setdefault(event.barrier, []).append(warp)
+            barrier.waiting.append(warp)
             return
         row = self._clocks.release(warp, self._clocks.present[warp])  # a barrier counts whole warps
-        before = self._arrived.get(event.barrier)
-        self._arrived[event.barrier] = row if before is None else joined(before, row)
+        barrier.row = row if barrier.row is None else joined(barrier.row, row)
 
     def _complete(self, event: BarrierCompleted) -> None:
-        self._arrivals.pop(event.barrier, None)
-        self._came.pop(event.barrier, None)
-        row, waiting = self._arrived.pop(event.barrier, None), self._waiting.pop(event.barrier, None)
+        barrier = self._barriers[event.barrier]
+        row, waiting = barrier.row, barrier.waiting
+        barrier.arrivals, barrier.came, barrier.waiting, barrier.row = {}, [], [], None
         if waiting:
             met = self._clocks.met(waiting)
             row = met if row is None else joined(row, met)
         if row is None:
             return
-        self._last[event.barrier] = row, event.arrived, frozenset(event.released)
-        parted = [by for by in event.arrived if by.warp in self._lanes]
-        wanted = self._threads.get(event.barrier, 0)
-        if event.exited or (parted and wanted == WARP * len(self._clocks.present)):
+        barrier.last = row, event.arrived, event.released
+        parted = [by for by in event.arrived if by.warp in self._lanes] if self._lanes else []
+        if event.exited or (parted and barrier.threads == WARP * len(self._clocks.present)):
             self._exited(event, parted)
             for warp in self._block.exited:
                 row = joined(row, self._clocks.view(warp, self._clocks.present[warp]))
@@ -87,8 +97,8 @@ class Barriers:
 
     def counts(self, barrier: int) -> tuple[int, tuple[int, ...], frozenset[int]]:
         """The number of threads that a barrier waits for, the warps that have arrived, and all that ever did."""
-        ever = frozenset(self._ever.get(barrier, ()))
-        return self._threads.get(barrier, 0), tuple(self._came.get(barrier, ())), ever
+        here = self._barriers[barrier]
+        return here.threads, tuple(here.came), frozenset(here.ever)
 
     def _twice(self, event: BarrierArrived, first: By) -> None:
         by, barrier = event.by, event.barrier
@@ -99,10 +109,10 @@ class Barriers:
         earlier = Earlier(first, f"its arrival at barrier {barrier}")
         self._block.report("barrier-threads", by, message, what=f"barrier {barrier}", earlier=earlier, remedy=_ONCE)
 
-    def _check_known(self, event: BarrierArrived) -> None:
+    def _check_known(self, event: BarrierArrived, row: Array, arrived: Sequence[By]) -> None:
         """Report a warp that arrives for the next phase although nothing orders the arrivals of this one before it."""
-        by, (row, arrived, waited) = event.by, self._last.get(event.barrier, (None, (), frozenset()))
-        if row is None or by.warp in waited or event.threads <= WARP:  # which a warp completes alone
+        by = event.by
+        if event.threads <= WARP:  # which a warp completes alone
             return
         known = self._clocks.view(by.warp, self._clocks.present[by.warp])
         for other in arrived:

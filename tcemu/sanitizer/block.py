@@ -55,9 +55,11 @@ Handlers = dict[type[Event], Handler | ForInstructions | ForAccesses]
 
 
 #: Families for which another event reports that a whole warp executes the instruction: its lanes exchange bytes of
-#: memory (Accessed), or the warps of a warpgroup act together (WgmmaFenced, WgmmaIssued, WgmmaCommitted, WgmmaWaited).
+#: memory (Accessed), the warps of a warpgroup act together (WgmmaFenced, WgmmaIssued, WgmmaCommitted, WgmmaWaited), or
+#: it arrives at a barrier (BarrierArrived).
 _REPORTED = frozenset({"ldmatrix", "stmatrix", "wmma.load", "wmma.store"}) | {
     "wgmma", "wgmma.fence", "wgmma.commit_group", "wgmma.wait_group",
+    *(f"{name}.{what}" for name in ("bar", "barrier") for what in ("sync", "arrive", "red")),
 }  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from functools import partial
 
 from tcemu.machine.events import (
     Accessed,
+    BarrierArrived,
     BarrierDisagreed,
     BarriersParted,
     By,
@@ -30,6 +31,7 @@ class Divergence:
         self._waiting, self._loads, self._present = membermasks.waiting, block.clocks.loads, block.clocks.present
         self.handlers: Handlers = {
             Issued: ForInstructions(self._issued, together),
+            BarrierArrived: self._arrived,
             Accessed: ForAccesses(self._exchanged, exchanges),
             WgmmaFenced: self._fenced,
             WgmmaIssued: self._multiplied,
@@ -40,7 +42,12 @@ class Divergence:
             BarriersParted: self._parted,
         }
 
-    def _issued(self, event: Issued) -> None:
+    def _arrived(self, event: BarrierArrived) -> None:
+        """A whole warp arrives at a barrier; of a part of one, Issued tells."""
+        if event.by.active == self._present[event.by.warp]:
+            self._issued(event)
+
+    def _issued(self, event: Issued | BarrierArrived) -> None:
         by, instruction = event.by, event.instruction
         _, warp, active, _ = by
         present = self._present[warp]

@@ -46,6 +46,8 @@ class Round:
         self._warps: list[int] = []
         self._begins: list[int] = []
         self._arrived = True
+        #: the latest handlers that may wait
+        self._handlers: Sequence[Handler] | None = None
         #: the other events with their handlers, each with the number of logs before it
         self._events: list[tuple[int, Event, Sequence[Handler]]] = []
 
@@ -87,17 +89,21 @@ class Round:
             and handlers is not None
             and event.by.block == self._block
             and type(event.by.site) is FrontSite
+            and (handlers is self._handlers or self._known(handlers))
         ):
-            for handler in handlers:
-                if type(getattr(handler, "__self__", None)) not in _KNOWN:
-                    break
-            else:
-                self._events.append((len(self._warps), event, handlers))
-                self._table.kept[Round] = _TRIES + 1
-                self._arrived = kind is BarrierArrived
-                return True
+            self._events.append((len(self._warps), event, handlers))
+            self._arrived = kind is BarrierArrived
+            return True
         self.end()
         return False
+
+    def _known(self, handlers: Sequence[Handler]) -> bool:
+        """Whether these handlers allow it."""
+        if any(type(getattr(each, "__self__", None)) not in _KNOWN for each in handlers):
+            return False
+        self._handlers = handlers
+        self._table.kept[Round] = _TRIES + 1
+        return True
 
     def end(self) -> None:
         """Note and pass on everything that waits."""

@@ -60,8 +60,12 @@ class WarpSynced(WarpEvent):
 
 @dataclass(eq=False)
 class BarrierArrived(WarpEvent):
-    """A warp arrives at a barrier of the block, which expects `threads`; bar.sync waits, bar.arrive does not."""
+    """A warp arrives at a barrier of the block, which expects `threads`; bar.sync waits, bar.arrive does not.
 
+    If its lanes arrive one after the other, the instruction is that of the last ones.
+    """
+
+    instruction: Instruction
     barrier: int
     threads: int
     waits: bool
