@@ -276,13 +276,10 @@ class Records:
         return True
 
     def settled(self, marks: Array, row: Array, record: int) -> bool:
-        """Whether the records of all `marks` have ended, or do not race with `record` because both are strong.
-
-        Also False for a weak `record`: ask `ended` about that.
-        """
-        if record not in self.strong:
-            return False
+        """Whether the records of all `marks` have ended, or do not race with `record` because both are strong."""
         marks = marks.ravel()
+        if record not in self.strong:
+            return self.ended(marks, row)
         cells, known = _numbers(len(marks)), self.known(row)
         passed = known.copy()
         while (other := self._tools.other(marks, cells, passed)) >= 0:

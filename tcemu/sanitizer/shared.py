@@ -101,7 +101,7 @@ class SharedMemory:
             return
         writes = self._shadow.writes(cells, record in self._records.strong)
         for (row, part), prior in product(self._order.shares(by, lanes), writes):
-            if self._records.ended(prior, row) or self._records.settled(prior, row, record):
+            if self._records.settled(prior, row, record):
                 continue
             late = among(self._records.unknown(prior, row), part)
             if len(late):
@@ -120,7 +120,7 @@ class SharedMemory:
         prior = writes[0]
         for row, part in self._order.shares(by, lanes):
             for before in writes:
-                if self._records.ended(before, row) or self._records.settled(before, row, record):
+                if self._records.settled(before, row, record):
                     continue
                 late = among(self._records.unknown(before, row), part)
                 if len(late):
