@@ -133,7 +133,7 @@ def padded_tile(row_bytes: int = 128, padding: int = 0, swizzle: int = 1, unit: 
     parts = Grid(grid.right + 108, _TOP, 36, 2 * _HIGH, len(cost.parts), 8)
     legend = (
         "A number: the first of the unit's four banks. Framed: the 8 × 8 matrices that ldmatrix.x4 reads, one by one.",
-        "Marked: other units of the same part are in the same banks.",
+        "Hatched: other units of the same part are in the same banks.",
     )
     body = _units(tile, grid), _parts(tile, parts, cost), notes(_LEFT, grid.bottom + 22, legend)
     count = counted(int(cost.count), "wavefront")

@@ -188,7 +188,8 @@ def draw(grid: Placed, focus: Focus) -> Drawing:
     drawn = grid.drawn
     quiet = [cell for cell in drawn if not focus.takes(cell.lane, cell.register)]
     marked = [cell for cell in drawn if focus.takes(cell.lane, cell.register)]
-    shades = [svg.path((grid.cell(cell).outline() for cell in quiet if shade(cell.lane) == style), style)
+    shade = shades_of(drawn)
+    shades = [svg.path((grid.cell(cell).outline() for cell in quiet if shade[cell.lane // _GROUP] == style), style)
               for style in _SHADES]  # fmt: skip
     small = " t" if grid.cell(drawn[0]).wide < 40 else ""
     below = shades, _notches(grid, drawn), svg.group((_label(grid, cell) for cell in quiet), f"n q c{small}")
@@ -199,9 +200,13 @@ def draw(grid: Placed, focus: Focus) -> Drawing:
     return below, grid.box.rect("k"), above, _axes(grid, drawn)
 
 
-def shade(lane: int) -> str:
-    """The look of the cells of a lane: four lanes share it, so that the map shows groups before a lane is marked."""
-    return _SHADES[lane // _GROUP % len(_SHADES)]
+def shades_of(drawn: Sequence[Cell]) -> dict[int, str]:
+    """The look of the cells of each group of four lanes, so that the map shows groups before a lane is marked.
+
+    Shades are given out in order: the two groups of a quad pair, 1 and 5, differ.
+    """
+    groups = sorted({cell.lane // _GROUP for cell in drawn})
+    return {group: _SHADES[place % len(_SHADES)] for place, group in enumerate(groups)}
 
 
 def cell_target(grid: Placed, cell: Cell, names: str = "") -> str:
@@ -261,8 +266,9 @@ def legend(grid: Placed, focus: Focus, x: float, y: float, more: str = "") -> li
     together = f"; {sharing} neighbouring elements share a register" if sharing > 1 else ""
     held = f"register {role}{cell.register} of lane {cell.lane}"
     label = f"{cell.lane} {role}{cell.register} means: {held}" if len(role) == 1 else f"{cell.lane} means: {held}"
-    shades = "each group of four lanes (lane // 4) has a shade; the four shades repeat"
-    groups = {shade(cell.lane) for cell in drawn}
+    groups = shades_of(drawn)
+    repeat = "; the four shades repeat" if len(groups) > len(_SHADES) else ""
+    shades = f"each group of four lanes (lane // 4) has a shade{repeat}"
     if any(cell.copies > 1 for cell in drawn):
         more = f"; +: other lanes hold the same{more}"
     return notes(x, y, (f"{label}{together}{more}", *([shades] if len(groups) > 1 else [])))

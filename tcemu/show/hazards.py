@@ -232,7 +232,7 @@ def _rows(layout: _Layout) -> Iterator[str]:
     for step in layout.rows:
         y = layout.y(step)
         if step.site is None:
-            middle, half = (layout.left + end) / 2, svg.LETTERS["s"] * len(step.label) / 2 + 4
+            middle, half = (layout.left + end) / 2, svg.LETTERS["s"] * len(step.label) / 2 + 14
             yield svg.line(layout.left - 44, y + _ROW / 2, middle - half, y + _ROW / 2, "k", dash="2 3")
             yield svg.text(middle, y + 17, step.label, "s c clear")
             yield svg.line(middle + half, y + _ROW / 2, end, y + _ROW / 2, "k", dash="2 3")
@@ -254,7 +254,10 @@ def _function(site: Site) -> str:
 def _label(step: Step, width: float = _WARP) -> str:
     """The opcode, its detail and how often it was executed, in a box of that width."""
     more = f": {step.detail}" * bool(step.detail) + _times(step)
-    return cut(step.label, int((width - 16) / _LETTERS) - len(more)) + more
+    room, words = int((width - 16) / _LETTERS) - len(more), step.label.split(".")
+    while len(words) > 1 and len(".".join(words)) > room:  # whole words go; with a detail, those that say least
+        words = words[1:] if step.detail else words[:-1]
+    return cut(".".join(words), room) + more
 
 
 def _times(what: Step | Work) -> str:

@@ -178,7 +178,8 @@ def loaded(
     """The elements of a row-major matrix, `rows` by `columns`, that a wmma.load of 16-bit elements reads.
 
     The pointer is at element `first`, and lines are `ldm` elements apart (0: `columns`). The load is executed, on
-    elements that hold their own number. What it reads beyond the matrix is counted in the title.
+    elements that hold their own number. What it reads beyond the matrix is counted in the title, and drawn below it,
+    as lines of the same length: whatever follows the matrix in memory.
 
     Raises OperandError for a matrix of more than 64 by 64 elements, and as the instruction does, for example if the
     pointer or the stride is not aligned.
@@ -204,17 +205,31 @@ def loaded(
     title += f"{counted(lines, 'row' if by_rows else 'column')} of {counted(length, 'element')}"
     title += f", {counted(beyond, 'element')} beyond the matrix" if beyond else ""
     places = [divmod(number, columns) for number in inside.tolist()]
+    behind = [divmod(number, columns) for number in numbers[len(inside) :].tolist() if number < (rows + 32) * columns]
     note = f"The matrix is {rows} × {columns}, row-major; thick lines every 16. Shaded: what the load reads"
+    note += "; hatched: beyond the matrix" if beyond else ""
     grid = Grid(40, 44, 15, 11, rows, columns)
+    below = grid.block(rows, 0, behind[-1][0] + 1 - rows, columns) if behind else grid.block(rows, 0, 0, columns)
+    after = [_behind(grid, run) for run in _runs(behind)] + [svg.rect(*below, "l")] * bool(behind)
     across = [grid.at(0, at).above(at, "s t") for at in range(0, columns, 8)]
-    down = [svg.text(grid.left - 6, grid.top + (at + 0.9) * grid.high, at, "s t", "end") for at in range(0, rows, 8)]
+    down = [
+        svg.text(grid.left - 6, grid.top + (at + 0.9) * grid.high, at, "s t", "end")
+        for at in range(0, max([rows, *(row + 1 for row, _ in behind)]), 8)
+    ]
     every = [f"M{grid.left} {grid.at(r, 0).y}h{grid.box.wide}" for r in range(0, rows + 1, 16)]
     every += [f"M{grid.at(0, c).x} {grid.top}v{grid.box.high}" for c in range(0, columns + 1, 16)]
     read = [grid.at(*place).rect("fo") for place in places]
-    body = svg.text(grid.left, 16, note, "s"), grid.box.rect("p"), across, down, read, svg.path(every, "k")
+    body = svg.text(grid.left, 16, note, "s"), grid.box.rect("p"), across, down, read, after, svg.path(every, "k")
     words = "; ".join(f"row {r}, columns {a} to {b}" for r, a, b in _runs(places)[:20])
-    said = f"It reads {words}." if words else "It reads nothing."
-    return picture(title, said, max(grid.right + 16, 560), grid.bottom + 16, body)
+    said = f"It reads {words}." if words else "It reads nothing of the matrix."
+    return picture(title, said, max(grid.right + 16, 560), grid.bottom + below.high + 16, body)
+
+
+def _behind(grid: Grid, run: tuple[int, int, int]) -> str:
+    """Elements that are read although they are not in the matrix."""
+    row, first, last = run
+    box = grid.block(row, first, 1, last + 1 - first)
+    return box.hatch(step=4) + box.rect("l")
 
 
 def _runs(places: Sequence[tuple[int, int]]) -> list[tuple[int, int, int]]:

@@ -236,7 +236,7 @@ def _between(scale: Scale, number: float) -> Iterator[str]:
     x, middle = scale.at(number), (_FROM + _TO) / 2
     yield svg.line(_FROM - 20, _AXIS, _TO + 20, _AXIS, "k")
     yield svg.line(middle, _AXIS - 6, middle, _LOW, dash="2 4")
-    if abs(x - middle) >= 60:
+    if abs(x - middle) >= 34:  # beside the triangle, and below the number itself
         yield svg.text(middle, _AXIS - 14, value((scale.low + scale.high) / 2), "n q", "middle")
     yield svg.line(x, _AXIS, x, _LOW, "k", dash="4 3")
     yield svg.polygon([(x, _AXIS), (x - 6, _AXIS - 10), (x + 6, _AXIS - 10)], "d")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ import numpy.typing as npt
 
 from tcemu.arguments import explained
 from tcemu.arithmetic import FusedSum, FusedSums, Term, dot, fused_sums
+from tcemu.arithmetic.model import FmaGroups
 from tcemu.arithmetic.words import in_words
 from tcemu.errors import OperandError
 from tcemu.instructions import Instruction, parse
@@ -22,7 +24,7 @@ from tcemu.show.words import compact, hexadecimal, neat, power, value
 
 _LEFT, _TOP, _BAND, _CELL = 92, 16, 102, 24
 #: Width of a cell if there are few, the gap between two sums, the room for the result; the least and largest width.
-_WIDE, _GAP, _RESULT, _LEAST, _MOST = 46.0, 60, 286, 560, 1100
+_WIDE, _GAP, _RESULT, _LEAST, _MOST = 56.0, 60, 286, 560, 1100
 #: Narrower cells have no room for a number, nor for the letter k.
 _ROOM = 34
 
@@ -59,7 +61,7 @@ def one_output(
     return picture(title, " ".join(map(_in_words, bands)), max(right + _RESULT, _LEAST), bottom + 24, body)
 
 
-_LEGEND = "each cell: a term of a fused sum; hatched: cut off in part or entirely; zero products left out"
+_LEGEND = "each cell: a term of the sum; hatched: cut off in part or entirely; zero products left out"
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,8 @@ class _Band:
     sums: tuple[FusedSum, ...]
     last: float | None
     result: str
+    #: On the ordinary cores: the products that are not zero, and c unless it is zero, in the order of addition.
+    chain: tuple[tuple[str, float], ...] = ()
 
 
 def _band(instruction: Instruction, name: str, a: list[int], b: list[int], c: int) -> _Band:
@@ -81,7 +85,13 @@ def _band(instruction: Instruction, name: str, a: list[int], b: list[int], c: in
     d = forms["d"]
     says = f"{value(d.decode(result).item())} ({hexadecimal(result, d.container)})"
     if not isinstance(model, FusedSums):
-        return _Band(name, in_words(model, len(a)), (), None, says)
+        if not isinstance(model, FmaGroups):
+            return _Band(name, in_words(model, len(a)), (), None, says)
+        products = (forms["a"].decode(a) * forms["b"].decode(b)).tolist()
+        terms = [(f"k {k}", product) for k, product in enumerate(products)]
+        terms.append(("c", float(forms["c"].decode(c).item())))
+        shown = tuple((term, float(number)) for term, number in terms if number)
+        return _Band(name, in_words(model, len(a)), (), None, says, shown)
     last = float(forms["c"].decode(c).item()) if model.addend == "last" else None
     return _Band(name, in_words(model, len(a)), fused_sums(model, a, b, c, forms), last, says)
 
@@ -92,7 +102,10 @@ def _short(number: float, wide: float) -> str:
     if wide < _ROOM:
         return ""
     full, rounded = neat(number), compact(number, most)
-    return full if len(full) <= max(most, len(rounded)) else rounded
+    mantissa, exponent = math.frexp(number)
+    scaled = f"{value(2 * mantissa)}·{power(exponent - 1)}"  # superscripts are narrow
+    fits = [text for text, room in ((full, max(most, len(rounded))), (scaled, most + 1)) if len(text) <= room]
+    return fits[0] if fits else rounded
 
 
 def _terms(steps: FusedSum) -> list[Term]:
@@ -105,7 +118,7 @@ def _cells_in(steps: FusedSum) -> int:
 
 
 def _cells_of(band: _Band) -> int:
-    return max(1, sum(map(_cells_in, band.sums)) + (band.last is not None))
+    return max(1, sum(map(_cells_in, band.sums)) + (band.last is not None) + len(band.chain))
 
 
 def _gaps(band: _Band) -> float:
@@ -124,7 +137,13 @@ def _drawn(y: float, band: _Band, wide: float, right: float) -> Iterator[Drawing
         yield svg.text(x - _GAP / 2, y + 33, "+", "b", "middle")
         yield _cell(Box(x, y + 16, wide, _CELL), "c", band.last, cut=False)
         x += wide + _GAP
-    yield svg.arrow(x - _GAP + 8 if band.sums else _LEFT, y + 28, right - 4, y + 28)
+    for place, (term, product) in enumerate(band.chain):
+        yield _cell(Box(x + place * wide, y + 16, wide, _CELL), term, product, cut=False)
+    if band.chain:
+        yield Box(x, y + 16, len(band.chain) * wide, _CELL).bracket(2, 4)
+        yield svg.text(x + 2, y + 64, "rounded after every step", "s")
+        x += wide * len(band.chain) + _GAP
+    yield svg.arrow(x - _GAP + 8 if band.sums or band.chain else _LEFT, y + 28, right - 4, y + 28)
     yield svg.text(right + 4, y + 32, band.result, "b")
 
 

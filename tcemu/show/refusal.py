@@ -24,13 +24,16 @@ class Refusal:
     message: str
 
     def __str__(self) -> str:
-        return textwrap.fill(f"{self.kind}: {self.message}", 110, break_on_hyphens=False)
+        lines = f"{self.kind}: {self.message}".splitlines()
+        return "\n".join(textwrap.fill(line, 110, break_on_hyphens=False) for line in lines)
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
         style = "overflow-wrap:anywhere"  # an opcode is one long word
+        if "\n" in self.message:  # a report of the sanitizer
+            style += ";white-space:pre-line"
         return f'<p style="{style}"><strong>{escape(self.kind)}</strong>: {escape(self.message)}</p>'
 
 

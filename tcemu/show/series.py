@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.arguments import explained
-from tcemu.errors import OperandError, briefly, counted
+from tcemu.errors import OperandError, briefly, counted, span
 from tcemu.formats.arrays import as_array
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
@@ -130,8 +130,9 @@ def before_and_after(
 ) -> Picture:
     """A bar for each number: an outline up to what it was, and filled up to what it is now.
 
-    `before` and `after` are (numbers,), at most 64; lines separate blocks of `block` numbers, and each block may have a
-    caption. A number that became zero is hatched. Raises OperandError for other shapes, and for NaN or infinity.
+    `before` and `after` are (numbers,), at most 64; lines separate blocks of `block` numbers, and each block has a
+    caption, or else says which numbers are in it. A number that became zero is hatched. Raises OperandError for other
+    shapes, and for NaN or infinity.
 
     >>> picture = tcemu.show.before_and_after([3.0, -1.0, 0.5, -4.0], [3.0, 0.0, 0.0, -4.0], 4)
     >>> picture.title
@@ -196,7 +197,9 @@ def _blocks(grid: Grid, block: int, captions: Sequence[str]) -> Iterator[str]:
         box = grid.block(0, start, 1, min(block, grid.columns - start))
         yield svg.line(box.x, grid.top - 6, box.x, grid.bottom + 6, "l", dash="4 3") if start else ""
         yield box.bracket(2, 14)
-        yield box.below(captions[number], "n", 38) if number < len(captions) else ""
+        numbers = span(start, min(start + block, grid.columns) - 1, "–")
+        caption = captions[number] if number < len(captions) else f"numbers {numbers}" if box.wide > 110 else numbers
+        yield box.below(caption, "n", 38)
 
 
 def _key(x: float, gone: bool) -> Iterator[str]:

@@ -322,11 +322,14 @@ def _bar(group: Group, names: Sequence[str], scale: _Window, y: float) -> Iterat
     waits = scale.box(group.completed, _last(group), y, _BAR)
     yield works._replace(wide=max(works.wide, 1)).rect("fb" if group.kind == "wgmma" else "fg")
     yield waits.unused(step=4) if waits.wide > 0 else ""
+    rooms = [works]
     if scale.low <= group.committed <= scale.high:
         mark = scale.at(group.committed)
         yield svg.line(mark, y - 1, mark, y + _BAR + 1, "k")
-    fitting = [label for label in names if _fits(label, works.wide)]
-    yield [svg.text(works.middle, y + 10, label, "t c") for label in fitting[:1]]
+        if works.x < mark < works.x + works.wide:  # the name stands beside the mark
+            rooms = [works._replace(wide=mark - works.x), works._replace(x=mark, wide=works.x + works.wide - mark)]
+    fitting = [(room, label) for label in names for room in rooms if _fits(label, room.wide)]
+    yield [svg.text(room.middle, y + 10, label, "t c") for room, label in fitting[:1]]
 
 
 # ---------------------------------------------------------------------------------------------- around them

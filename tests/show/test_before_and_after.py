@@ -84,6 +84,7 @@ def test_another_element_is_pruned_anew() -> None:
     changed = [*ROW[:5], 2.0, *ROW[6:]]
     assert explorer.set(value=2) == show.before_and_after(changed, [0, -2, 1.5, 0, 3, 2, 0, 0], 4)
     assert explorer.set(way="1:2") == show.before_and_after(changed, [0, -2, 1.5, 0, 3, 0, 0, 0.75], 2)
+    assert "4–5" in explorer.picture.svg, "a block says which numbers are in it"
     with pytest.raises(TcemuError, match="there are way, column and value"):
         widgets.change_one_element(ROW, ways, place=1)
 
@@ -124,5 +125,8 @@ def test_a_refusal_is_the_error_as_text() -> None:
     refused = show.refusal(tcemu.parse, "mma.sync.aligned.m16n8k16.row.col.f32.f32.f32.f32")
     assert refused.kind == "IllegalInstruction"
     assert str(refused).startswith("IllegalInstruction: ")
+    report = show.Refusal("UndefinedBehaviour", "error of a rule\n  what: lane 0\n  fix: Add a barrier.")
+    assert str(report).splitlines()[1:] == ["  what: lane 0", "  fix: Add a barrier."]
+    assert "white-space:pre-line" in report._repr_html_()
     with pytest.raises(TcemuError, match="not rejected"):
         show.refusal(tcemu.parse, str(SPARSE))

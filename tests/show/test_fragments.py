@@ -16,7 +16,7 @@ from tcemu.formats import Container, lookup
 from tcemu.instructions import parse
 from tcemu.instructions.table import FAMILIES
 from tcemu.layouts import Fragment, Layout
-from tcemu.show.fragment_map import cells, element, shade
+from tcemu.show.fragment_map import cells, element, shades_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -124,15 +124,25 @@ def test_the_shades_show_the_groups_of_four_lanes() -> None:
     """Of m16n8k16, groupID is the row of A and D, again eight rows down, and the column of B (manual, 9.7.14.5.8)."""
     fragments = parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32").fragments
     for role in "abd":
-        shades: dict[int, set[str]] = {}
+        shades, of_group = dict[int, set[str]](), shades_of(cells(fragments[role]))
         for cell in cells(fragments[role]):
-            shades.setdefault((cell.column if role == "b" else cell.row) % 8, set()).add(shade(cell.lane))
+            shades.setdefault((cell.column if role == "b" else cell.row) % 8, set()).add(of_group[cell.lane // 4])
         assert all(len(shades[group]) == 1 and shades[group] != shades[(group + 1) % 8] for group in range(8))
     picture = show.fragment_map(fragments["b"], lane=5)
     root = ET.fromstring(picture.svg)  # noqa: S314 - our own text
     areas = {each.get("class"): each.get("d", "").count("M") for each in root.iter(f"{SVG}path")}
     assert [areas[look] for look in ("fb", "f", "fo", "fg")] == [16, 14, 16, 16], "two cells are marked, not shaded"
     assert "lane // 4" in picture.svg
+
+
+def test_the_two_halves_of_a_quad_pair_differ() -> None:
+    """Lanes 4 to 7 and 20 to 23: the eight lanes of product 1 of m8n8k4 (manual, 9.7.14.5.1)."""
+    svg = show.mma_map(parse("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32"), lane=21).svg
+    looks = {each.get("class") for each in ET.fromstring(svg).iter(f"{SVG}path")}  # noqa: S314 - our own text
+    assert {"fb", "f"} <= looks
+    assert not {"fo", "fg"} & looks
+    assert "has a shade" in svg
+    assert "repeat" not in svg
 
 
 @pytest.mark.parametrize("instruction", INSTRUCTIONS.values(), ids=INSTRUCTIONS)

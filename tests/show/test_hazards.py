@@ -109,6 +109,12 @@ def _lines(kernel, *marks):
     return [first + mark for mark in marks]
 
 
+def test_a_label_that_is_too_long_loses_whole_words():
+    svg = _told(never_waited).svg
+    assert ">async.commit_group: group 0<" in svg
+    assert "…" not in svg
+
+
 @pytest.mark.parametrize("policy", ["late", "early"])
 def test_a_bar_goes_from_the_issue_to_the_wait_under_every_policy(policy):
     words = _told(right, policy=policy).description

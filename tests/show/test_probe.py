@@ -65,7 +65,9 @@ def test_a_load_reads_what_pointer_and_stride_say(first, stride):
     inside = {each for each in expected if each < 32 * 48}
     runs = re.findall(r"row (\d+), columns (\d+) to (\d+)", picture.description)
     assert {48 * int(r) + c for r, a, b in runs for c in range(int(a), int(b) + 1)} == inside
-    assert ("beyond" in picture.title) == (inside != expected)
+    assert ("beyond" in picture.title) == (inside != expected) == ("hatched: beyond the matrix" in picture.svg)
+    boxes = list(re.findall(r'<rect x="40" y="([0-9.]+)" width="240" height="11"', picture.svg))
+    assert len(boxes) == len({each // 48 for each in expected - inside}), "a box for each line behind the matrix"
 
 
 def test_a_columns_load_reads_columns():

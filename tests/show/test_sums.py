@@ -55,6 +55,8 @@ def test_c_stands_where_it_is_added() -> None:
 def test_what_is_no_fused_sum_has_a_result_too() -> None:
     picture = show.one_output(M8N8K4, matrices(M8N8K4, {0: 1, 1: 2}), targets=["sm_70", "sm_90a"])
     assert picture.description.endswith("sm_90a: 1 chain of 4 f32 multiply-adds, and c, gives 3 (0x40400000).")
+    assert re.findall(r">(k \d+|c)</text>", picture.svg) == ["k 0", "k 1", "k 0", "k 1"], "its terms are drawn"
+    assert "rounded after every step" in picture.svg
 
 
 def test_an_infinity_is_named() -> None:

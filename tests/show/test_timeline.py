@@ -44,6 +44,17 @@ def test_there_is_a_row_for_each_unit(hopper, pipeline):
     assert "copy groups" in rows
 
 
+def test_the_mark_of_a_commit_does_not_cross_the_name_of_its_group(pipeline):
+    svg = show.timeline(pipeline).svg
+    marks = {
+        (float(x), float(y) + 11) for x, y in re.findall(r'<line x1="([0-9.]+)" y1="([0-9.]+)" [^>]*class="k"', svg)
+    }
+    names = {(float(x), float(y)) for x, y in re.findall(r'<text x="([0-9.]+)" y="([0-9.]+)" class="t c">\d+<', svg)}
+    assert names
+    assert {y for _, y in names} & {y for _, y in marks}
+    assert not [name for name in names for mark in marks if name[1] == mark[1] and abs(name[0] - mark[0]) < 4]
+
+
 def test_phases_are_named_by_the_functions_in_which_they_are_written(pipeline):
     functions = {span.site.function.rpartition(".")[2] for span in pipeline.spans if span.unit == "warp"}
     multiplies = next(span.site.function.rpartition(".")[2] for span in pipeline.spans if span.unit == "tensor core")

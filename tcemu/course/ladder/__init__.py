@@ -146,7 +146,7 @@ def _source(wanted: Rung, language: str) -> str:
     if kept.text(wanted, language):
         return f"your own {wanted.name}"
     if lower is None:
-        return "a frame"
+        return "a skeleton"
     return f"your own {lower.name}" if kept.text(lower, language) else f"the given {lower.name}"
 
 
@@ -222,7 +222,7 @@ def header() -> Tabs:
     >>> "void ldmatrix(u32 (&d)[4], u32 from)" in ladder.header().texts["CUDA C++"]
     True
     """
-    return tabs("ladder.h, what a kernel in CUDA C++ may call", {"CUDA C++": (GIVEN / "ladder.h").read_text("utf-8")})
+    return tabs("ladder.h: what your kernel may call", {"CUDA C++": (GIVEN / "ladder.h").read_text("utf-8")})
 
 
 @explained

@@ -3,7 +3,7 @@
 
 constexpr int TILE_M = 16, TILE_N = 16, THREADS = 256;
 
-// A block's tile, its threads, and its bytes of shared memory: every rung says them so.
+// A block's tile, its threads, and its bytes of shared memory; every rung states them like this.
 __device__ int LAUNCH[] = {TILE_M, TILE_N, THREADS, 0};
 
 extern "C" __global__ void kernel(const half* a, const half* b, float* d, int m, int n, int k) {

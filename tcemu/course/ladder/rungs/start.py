@@ -6,7 +6,7 @@ from tcemu.gemm import scalar
 
 TILE_M, TILE_N, THREADS = 16, 16, 256
 
-# A block's tile, its threads, and its bytes of shared memory: every rung says them so.
+# A block's tile, its threads, and its bytes of shared memory; every rung states them like this.
 LAUNCH = TILE_M, TILE_N, THREADS, 0
 
 
