@@ -73,6 +73,13 @@ def for_host(header: str) -> bool:
     return bool(_TORCH.match(header))
 
 
+def hosts(texts: Iterable[str], folders: Iterable[Path]) -> dict[str, str]:
+    """What stands in the place of headers for the host that the texts include and that lie in none of the folders."""
+    places = list(folders)
+    found = (match[2] or match[3] for text in texts for match in _INCLUDE.finditer(text))
+    return {each: TORCH for each in found if for_host(each) and not any((place / each).is_file() for place in places)}
+
+
 def beside(source: str, folders: Iterable[Path], angles: bool = False) -> tuple[str, dict[str, tuple[str, str]]]:
     """The source, and the files that it and they include in quotes: path and text, by the name that includes them.
 

@@ -221,8 +221,13 @@ def advice(log: str) -> str:
     if first is None or not _UNDECLARED.search(first.said):
         return ""
     said = "\n".join([first.said, *([] if first.said.startswith("identifier") else first.excerpt[:1])])
-    header = next((header for names, header in _DECLARED.items() if re.search(names, said)), "")
+    header = _declaring(said)
     return f"#include <{header}> declares it" if header else ""
+
+
+def _declaring(said: str) -> str:
+    """The header that declares a name of CUDA; empty if it is none."""
+    return next((header for names, header in _DECLARED.items() if re.search(names, said)), "")
 
 
 def wrong_lines(log: str, file: str) -> frozenset[int]:
@@ -247,4 +252,14 @@ def unknown_argument(log: str, template: str) -> str:
     missing = re.search(r'identifier "(\w+)" is undefined', said)
     if not missing or missing[1] == template:
         return ""
+    if header := _declaring(missing[1]):
+        return f"nothing declares {missing[1]}; #include <{header}> does."
     return f"{missing[1]} is no name at file scope; write its value, as in gemm<64>."
+
+
+def not_found(headers: Sequence[str]) -> str:
+    """What to say of headers that were left out because they are not there; empty if there are none."""
+    if not headers:
+        return ""
+    found = "was not found and is" if len(headers) == 1 else "were not found and are"
+    return f"{listing(headers, 'and')} {found} left out; include=[FOLDER] adds a folder"

@@ -16,7 +16,7 @@ from tcemu import ptx
 from tcemu.arguments import explained
 from tcemu.assembly.lines import unescaped
 from tcemu.cuda import compiler, messages, options, stored
-from tcemu.cuda.headers import HOST, TORCH, beside, for_host, near
+from tcemu.cuda.headers import HOST, TORCH, beside, for_host, hosts, near
 from tcemu.cuda.host_code import Macros, device_side, mentions_device
 from tcemu.cuda.nvrtc import Answer, Request
 from tcemu.cuda.toolkit import OWN, toolkit
@@ -97,7 +97,7 @@ class Module(ptx.Module):
         if answer.failed:
             if messages.names_wrong(answer.log) or "name expression" in answer.log.lower():
                 raise self._unknown(expression, answer.log)
-            raise messages.error(answer.log, answer.failed)
+            raise messages.error(answer.log, answer.failed, messages.not_found(self._from.lost))
         self._from.lowered[expression] = answer.lowered[expression]
         return _Instance(self, _with_own_names(answer.ptx, self._from.paths))
 
@@ -111,10 +111,11 @@ class Module(ptx.Module):
             return UnknownKey(f"{name} is an ordinary function: a kernel is declared __global__ void {name}(...)")
         template = name.partition("<")[0].split("::")[-1].strip() if isinstance(name, str) else ""
         if template in self.templates:
-            why = messages.unknown_argument(log, template) or _NO_INSTANCE
             if name == template:
                 return UnknownKey(f"{name} is a template: {name}<...>, with its arguments, is a kernel")
-            return UnknownKey(f"{name} is no instantiation of the template {template}: {why}")
+            why = messages.unknown_argument(log, template) or _NO_INSTANCE
+            lost = f" {messages.not_found(self._from.lost)}." if self._from.lost else ""
+            return UnknownKey(f"{name} is no instantiation of the template {template}: {why}{lost}")
         if said := next((each.said for each in messages.messages(log) if each.error), ""):
             error = UnknownKey(f"{error} The compiler says: {said}.")
         if self.templates:
@@ -152,6 +153,11 @@ class Source:
     lowered: dict[str, str]
     #: the user's options
     asked: tuple[str, ...] = ()
+
+    @property
+    def lost(self) -> list[str]:
+        """Headers that were not found, in whose place nothing stands."""
+        return [each for each, text in self.request.headers.items() if not text and each not in {*HOST, *self.paths}]
 
 
 #: What was asked last, the answer, the names of what was left out, the files.
@@ -268,7 +274,7 @@ def _device_code(
     """Compile what is for the device; host code that NVRTC stumbles over, and headers for it, are left out in turn."""
     text, files = beside(source, places)
     wrong: dict[str, frozenset[int]] = {}
-    absent: dict[str, str] = {}
+    absent = hosts([text, *(inner for _, inner in files.values())], places)  # each would cost a compilation
     logs: list[str] = []
     for _ in range(_TRIES):
         macros = Macros.of(text, *(inner for _, inner in files.values()))

@@ -103,7 +103,7 @@ def _opcode(text: str) -> _Opcode | None:
 def _products(function: Function) -> list[_Product]:
     """The products that are fused into all of their uses."""
     body, block_of = function.body, _blocks(function)
-    defined, used = _definitions(body), _uses(body)
+    defined, used = definitions(body), uses(body)
     by_name: dict[str, _Product] = {}
     products = []
     for at, each in enumerate(body):
@@ -180,7 +180,7 @@ class _Rewriting:
     def __init__(self, function: Function, products: list[_Product]) -> None:
         self.function, self.products = function, products
         self.registers = dict(function.registers)
-        self.defined = _definitions(function.body)
+        self.defined = definitions(function.body)
         self.by_name = {name: product for product in products for name in product.names}
         self.gone = {at for product in products for at in product.copies}
         self.by_place = {product.at: product for product in products}
@@ -278,27 +278,28 @@ def _ends(text: Instruction) -> bool:
     return head in _ENDS or bool(_BRANCHING.match(text.opcode))
 
 
-def _definitions(body: tuple[Instruction, ...]) -> dict[str, int]:
+def definitions(body: tuple[Instruction, ...]) -> dict[str, int]:
     """How many instructions write each register: it is, or is in, their first operand."""
     counts: dict[str, int] = {}
     for each in body:
         if not isinstance(next(iter(each.operands), None), Memory):
-            for name in _registers(each.operands[:1]):
+            for name in registers_in(each.operands[:1]):
                 counts[name] = counts.get(name, 0) + 1
     return counts
 
 
-def _uses(body: tuple[Instruction, ...]) -> dict[str, list[int]]:
+def uses(body: tuple[Instruction, ...]) -> dict[str, list[int]]:
     """The instructions that have each register among their other operands, or in the address of a store."""
     uses: dict[str, list[int]] = {}
     for at, each in enumerate(body):
         written = each.operands and not isinstance(each.operands[0], Memory) and not each.opcode.startswith("call")
-        for name in _registers(each.operands[1:] if written else each.operands):
+        for name in registers_in(each.operands[1:] if written else each.operands):
             uses.setdefault(name, []).append(at)
     return uses
 
 
-def _registers(operands: tuple[Operand, ...]) -> Iterator[str]:
+def registers_in(operands: tuple[Operand, ...]) -> Iterator[str]:
+    """The registers of operands, also those in vectors and addresses."""
     for each in operands:
         if isinstance(each, Register):
             yield each.name
@@ -307,8 +308,8 @@ def _registers(operands: tuple[Operand, ...]) -> Iterator[str]:
         elif isinstance(each, Minus):
             yield from _registers((each.of,))
         elif isinstance(each, Vector | Arguments):
-            yield from _registers(each.items)
+            yield from registers_in(each.items)
         elif isinstance(each, Pair):
-            yield from _registers((each.first, each.second))
+            yield from registers_in((each.first, each.second))
         elif isinstance(each, Memory):
-            yield from _registers((each.base, *each.coordinates))
+            yield from registers_in((each.base, *each.coordinates))

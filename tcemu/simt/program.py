@@ -17,6 +17,7 @@ from tcemu.instructions.table import FAMILIES
 from tcemu.machine.addresses import BLOCK, SHARED
 from tcemu.machine.events import AccessRow, AccessTable, By, Site, Sourced
 from tcemu.simt import control, engine, memory, operations, tensor_operands
+from tcemu.simt.ahead import guarded
 from tcemu.simt.behind import Ways
 from tcemu.simt.blocks import blocks_of
 from tcemu.simt.contraction import contract
@@ -55,7 +56,8 @@ class Code:
         self.layout = Layout.of(module, kernel)
         self.sites = Sites(module)
         texts = {name: begins_swaps(each) for name, each in self.layout.functions.items()}
-        self.programs = {name: Program(self, contract(each)[0] if fuses else each) for name, each in texts.items()}
+        texts = {name: guarded(contract(each)[0] if fuses else each) for name, each in texts.items()}
+        self.programs = {name: Program(self, each) for name, each in texts.items()}
         self.kernel = self.programs[kernel.name]
         #: the functions by the numbers that stand for their addresses
         self.by_pointer = {number: self.programs[name] for name, number in self.layout.pointers.items()}

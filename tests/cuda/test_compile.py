@@ -590,6 +590,28 @@ def test_extensions_of_pytorch():
     assert np.array_equal(x, 2 * np.arange(32))
 
 
+def test_headers_of_pytorch_cost_no_compilations(monkeypatch):
+    asked = []
+    ask = compiler.ask
+    monkeypatch.setattr(compiler, "ask", lambda request: asked.append(request) or ask(request))
+    headers = "".join(f"#include <{each}>\n" for each in ("torch/all.h", "ATen/of/tomorrow.h", "c10/cuda/CUDAGuard.h"))
+    cuda.compile(headers + "__global__ void f(at::Half* x) { *x = 1; }", name="costs_no_compilations.cu")
+    assert len(asked) == 1
+
+
+def test_a_header_that_was_left_out_is_named_when_a_template_fails_without_it():
+    source = """#include <vectors/vec.cuh>
+    template <class T> __global__ void f(T* x) { vectors::vec<T> y; *x = y[0]; }
+    void host(float* x) { f<float><<<1, 1>>>(x); }"""
+    module = cuda.compile(source, name="vectors_left_out.cu")
+    with pytest.raises(CompilationError) as caught:
+        module["f<float>"]
+    assert str(caught.value).endswith("vectors/vec.cuh was not found and is left out; include=[FOLDER] adds a folder")
+    with pytest.raises(UnknownKey) as missing:
+        module["f<half>"]
+    assert "nothing declares half; #include <cuda_fp16.h> does. vectors/vec.cuh was not found" in str(missing.value)
+
+
 def test_words_of_nvcc_and_gcc_that_nvrtc_lacks():
     """Lambdas with annotations, gcc's words, std without its header, Thrust's and CUB's headers of both sides."""
     source = """#include <stdbool.h>
