@@ -258,8 +258,7 @@ def unknown_argument(log: str, template: str) -> str:
 
 
 def not_found(headers: Sequence[str]) -> str:
-    """What to say of headers that were left out because they are not there; empty if there are none."""
-    if not headers:
-        return ""
-    found = "was not found and is" if len(headers) == 1 else "were not found and are"
-    return f"{listing(headers, 'and')} {found} left out; include=[FOLDER] adds a folder"
+    """What to do about headers that were left out because they are not there; empty if there are none."""
+    told = [advice(f'cannot open source file "{each}"') for each in headers]
+    packaged = (text for text in told if "none of CUDA's headers" not in text)
+    return next(packaged, told[0] if told else "")

@@ -606,10 +606,21 @@ def test_a_header_that_was_left_out_is_named_when_a_template_fails_without_it():
     module = cuda.compile(source, name="vectors_left_out.cu")
     with pytest.raises(CompilationError) as caught:
         module["f<float>"]
-    assert str(caught.value).endswith("vectors/vec.cuh was not found and is left out; include=[FOLDER] adds a folder")
+    told = "vectors/vec.cuh is none of CUDA's headers; include=[FOLDER] adds a folder (in a cell: %%cuda -I FOLDER)"
+    assert str(caught.value).endswith(told)
     with pytest.raises(UnknownKey) as missing:
         module["f<half>"]
-    assert "nothing declares half; #include <cuda_fp16.h> does. vectors/vec.cuh was not found" in str(missing.value)
+    assert str(missing.value).endswith(f"nothing declares half; #include <cuda_fp16.h> does. {told}.")
+
+
+def test_a_package_that_is_not_installed_is_named_although_there_is_host_code():
+    if (toolkit.toolkit().include[0] / "curand_kernel.h").is_file():
+        pytest.skip("cuRAND is installed")
+    source = """#include <curand_kernel.h>
+    __global__ void f(curandState_t* x) { *x = {}; }
+    void host(curandState_t* x) { f<<<1, 1>>>(x); }"""
+    with pytest.raises(CompilationError, match="a package of its own: `pip install nvidia-curand`"):
+        cuda.compile(source)
 
 
 def test_words_of_nvcc_and_gcc_that_nvrtc_lacks():
