@@ -37,12 +37,12 @@ def rules(n, load="ld.shared.f32 %f2, [s+4];", sides="%f3, %f1", use="", early="
     return [each.rule for each in launch.reports]
 
 
-@pytest.mark.parametrize("sides, n", [("%f3, %f1", 32), ("%f1, %f3", 33)])
+@pytest.mark.parametrize(("sides", "n"), [("%f3, %f1", 32), ("%f1, %f3", 33)])
 def test_lanes_that_throw_a_value_away_have_not_read_it(sides, n):
     assert rules(n, sides=sides) == []
 
 
-@pytest.mark.parametrize("sides, n", [("%f3, %f1", 33), ("%f1, %f3", 32)])
+@pytest.mark.parametrize(("sides", "n"), [("%f3, %f1", 33), ("%f1, %f3", 32)])
 def test_lanes_that_use_a_value_have_read_it(sides, n):
     assert rules(n, sides=sides) == ["uninitialised-shared"]
 
