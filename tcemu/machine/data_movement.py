@@ -228,11 +228,12 @@ def st(instruction: Instruction) -> Act:
             if core.grid.observers:
                 details = where, size, extent, LANES, False, order, written.view(np.uint8)
                 core.grid.tell(Accessed, by, instruction, state, True, *details)
-            memory.write(units, written)
+            memory.write_lanes(units, written, _ALL)
             return
         for each in memories(core, by, instruction, state, where):
             data = each.of(written)
-            each.memory.write(access(core, by, instruction, each, True, size, order, data), data)
+            units = access(core, by, instruction, each, True, size, order, data)
+            each.memory.write_lanes(units, data, each.lanes)
 
     return act
 

@@ -18,6 +18,7 @@ from tcemu.errors import AddressError, LaunchError, OperandError, briefly, listi
 from tcemu.instructions import Instruction
 from tcemu.instructions.facts import Space
 from tcemu.machine.registers import WARP
+from tcemu.native.access import writers
 
 Array = npt.NDArray[Any]
 
@@ -172,6 +173,20 @@ class Bytes:
         """Write rows (n, count), contiguous, to units (n, 1) that `find` found; of equal units the last one wins."""
         units = self.units[data.itemsize * data.shape[1]]
         units[numbers] = data if data.dtype is units.dtype else data.view(units.dtype)
+
+    def write_lanes(self, numbers: Array, data: Array, lanes: Array) -> None:
+        """The same for what the lanes of a mask, bool (32,), store; of equal units that wins which an H200 keeps."""
+        if not apart(numbers):
+            order = _in_order(data.itemsize * data.shape[1], lanes.tobytes())
+            numbers, data = numbers[order], data[order]
+        self.write(numbers, data)
+
+
+@lru_cache(maxsize=1024)
+def _in_order(size: int, lanes: bytes) -> Array:
+    """The rows (n,) of the lanes of a mask, as bytes, in the order in which they store `size` bytes each."""
+    rows = np.cumsum(np.frombuffer(lanes, bool)) - 1
+    return np.array([rows[lane] for lane in writers(size) if lanes[lane]], np.intp)
 
 
 def apart(numbers: Array) -> bool:

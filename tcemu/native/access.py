@@ -26,6 +26,17 @@ _I64 = f"<{LANES} x i64>"
 _IOTA = ", ".join(f"i64 {lane}" for lane in range(LANES))
 
 
+def writers(size: int) -> list[int]:
+    """The lanes of a warp in the order in which a store of `size` bytes for each writes: of one place, the last stays.
+
+    The manual leaves open which does. An H200, in shared and in global memory, keeps the lowest lane's value. It stores
+    8 bytes for each lane half by half and 16 quarter by quarter: the lowest lane of the last part stays. That was
+    measured with tools/same_address.cu; of parts in which not all lanes are active, it is inferred.
+    """
+    part = min(LANES, 4 * LANES // size)
+    return [first + lane for first in range(0, LANES, part) for lane in reversed(range(part))]
+
+
 class Kind(NamedTuple):
     """A kind of access: `elements` of `bits` each for each lane."""
 
@@ -210,14 +221,15 @@ class _Access(WarpCode):
         """
         self._moves += 1
         name = f"{'st' if writes else 'ld'}{self._moves}"
+        first, then = halves = (1, 0) if writes and self.kind.size <= 4 else (0, 1)  # as `writers` says
         whole = self.let("icmp eq i32 %mask, -1")
-        self.emit(f"br i1 {whole}, label %{name}.0, label %{name}.some")
+        self.emit(f"br i1 {whole}, label %{name}.{first}, label %{name}.some")
         self.lines.append(f"{name}.some:")
         self.each(pointers, mask.name, data, writes=writes)
         self.emit(f"br label %{name}.end")
-        for half in range(2):
+        for half in halves:
             self.lines.append(f"{name}.{half}:")
-            after = f"{name}.end" if half else f"{name}.1"
+            after = f"{name}.{then}" if half == first else f"{name}.end"
             self.half(name, half, pointers, self.let(f"getelementptr i8, ptr {data}, i64 {self.bytes(half)}"), after)
         self.lines.append(f"{name}.end:")
 
@@ -303,6 +315,9 @@ class _Access(WarpCode):
         self.declarations[f"scatter{lanes}"] = (
             f"declare void @llvm.masked.scatter.{name}({kind}, {several}, i32, {masks})"
         )
+        if writes:  # in the order of the vector, as LLVM promises
+            order = [lane for lane in writers(self.kind.size) if lane < lanes]
+            pointers, mask = self.ordered(several, pointers, order), self.ordered(masks, mask, order)
         for number in range(self.kind.elements):
             shifted = pointers
             if number:
@@ -310,8 +325,13 @@ class _Access(WarpCode):
             place = self.let(f"getelementptr i8, ptr {data}, i64 {LANES * size * number}")
             where = f"{several} {shifted}, i32 {size}, {masks} {mask}"
             if writes:
-                value = self.let(f"load {kind}, ptr {place}, align {size}")
+                value = self.ordered(kind, self.let(f"load {kind}, ptr {place}, align {size}"), order)
                 self.emit(f"call void @llvm.masked.scatter.{name}({kind} {value}, {where})")
             else:
                 value = self.let(f"call {kind} @llvm.masked.gather.{name}({where}, {kind} zeroinitializer)")
                 self.emit(f"store {kind} {value}, ptr {place}, align {size}")
+
+    def ordered(self, kind: str, value: str, order: list[int]) -> str:
+        """A vector with its lanes in another order."""
+        lanes = ", ".join(f"i32 {lane}" for lane in order)
+        return self.let(f"shufflevector {kind} {value}, {kind} poison, <{len(order)} x i32> <{lanes}>")

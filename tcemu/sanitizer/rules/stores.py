@@ -19,7 +19,9 @@ rules(
         "lanes of one store write different values to the same bytes",
         "8.7",
         "Where several lanes of a store give the same address, one of them writes last, and nothing says which. They "
-        "must store the same value, unless the store is strong and any of the values will do.",
+        "must store the same value, unless the store is strong and any of the values will do. An H200 keeps the lowest "
+        "lane's, of 8 bytes for each lane that of the last half of the warp, of 16 that of the last quarter: so does "
+        "the emulator.",
         "Let one lane store: with warp.only(...). Or give each lane bytes of its own, or use atom or red.",
     ),
 )
