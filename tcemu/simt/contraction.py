@@ -306,7 +306,7 @@ def registers_in(operands: tuple[Operand, ...]) -> Iterator[str]:
         elif isinstance(each, Negated | Parts):
             yield each.register.name
         elif isinstance(each, Minus):
-            yield from _registers((each.of,))
+            yield from registers_in((each.of,))
         elif isinstance(each, Vector | Arguments):
             yield from registers_in(each.items)
         elif isinstance(each, Pair):
