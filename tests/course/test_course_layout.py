@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -137,6 +138,7 @@ def test_other_files_of_the_learner_are_left_alone(here, shipped):
     assert read(here) == {**before, FIRST: "newer"}
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege on Windows")
 def test_a_link_in_place_of_a_notebook_is_followed_and_never_replaced_when_it_differs(here, shipped, tmp_path):
     lay_out(here, shipped(_00="one"))
     write(tmp_path, {"elsewhere.ipynb": "mine"})

@@ -220,6 +220,7 @@ def test_in_a_terminal_the_bar_is_taken_away(monkeypatch, capfd, tmp_path):
     assert drawn.rstrip().endswith("\x1b[2K"), "the line is erased"
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
 def test_a_forked_process_compiles_what_its_parent_has_not(monkeypatch, tmp_path):
     """The grader forks for each submission; a lock that it inherits would be an error in the middle of an answer."""
     monkeypatch.setattr(compiling, "FUNCTIONS", [])
