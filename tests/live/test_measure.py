@@ -103,7 +103,7 @@ def test_the_command(card, tmp_path):
     done = CliRunner().invoke(tcemu.cli.commands, ["measure", str(tmp_path), "--suite", "barriers", "--runs", "3"])
     assert done.exit_code == 0, done.output
     assert done.output.startswith("NVIDIA TEST (sm_90a), driver 580.1, CUDA 13.0\n")
-    assert f"{tmp_path}/sm_90a.json: " in done.output
+    assert f"{tmp_path / 'sm_90a.json'}: " in done.output
     assert "costs in cycles of NVIDIA TEST" in done.output
     assert read(tmp_path / "sm_90a.json").provenance["command"] == 'tcemu measure --suite "barriers" --runs 3 FOLDER'
 
