@@ -33,7 +33,7 @@ Value = TypeVar("Value")
 # fmt: off
 AddressKind = Literal[
     "alignment", "bounds", "exited", "rank", "apart", "overlap", "quarter", "columns", "allocation", "idesc",
-    "descriptor", "pair",
+    "descriptor", "pair", "freed", "owner",
 ]
 # fmt: on
 
@@ -99,9 +99,10 @@ class OperandError(TcemuError):
 class AddressError(OperandError):
     """An address is not aligned as the instruction requires (kind "alignment") or is outside the memory ("bounds").
 
-    The kind is "exited" if the block that it means has exited, and its shared memory with it; "rank" if the cluster has
-    no such block; "apart" if data and mbarrier are in different blocks; "overlap" if lanes of one store give the same
-    address for different rows. Kinds of Tensor Memory: "quarter" if a warp uses lanes that another warp reaches,
+    The kind is "freed" if a kernel has freed the bytes; "owner" if they are another thread's or block's; "exited" if
+    the block that it means has exited, and its shared memory with it; "rank" if the cluster has no such block; "apart"
+    if data and mbarrier are in different blocks; "overlap" if lanes of one store give the same address for different
+    rows. Kinds of Tensor Memory: "quarter" if a warp uses lanes that another warp reaches,
     "columns" if they are not allocated, "allocation" if columns are allocated or freed against the rules, "idesc" if
     an instruction descriptor contradicts its instruction, "descriptor" if a matrix descriptor does, "pair" if there is
     no peer, or not in this way. `space` is the memory, where it matters.

@@ -4,8 +4,11 @@ A generic address is one number for all state spaces. Each space has a window of
 addresses:
 
     0 to 2^40              global
-    2^40 + rank 2^24       shared memory of the block with that rank in the cluster; rank 0 without one
-    2^41, 2^42             local and param, which kernels in Python do not have
+    2^40 + slot 2^24       shared memory of a block: a cluster has 16 slots, one for each rank, and a block without
+                           cluster the first of 16; they begin again after 2^12 clusters
+    2^41 + thread 2^19     local memory of a thread, which kernels in Python do not have; threads count as if every
+                           block had 1024, and begin again at 2^22
+    2^42                   param, likewise
 
 An address in .shared::cluster has 32 bits. Below 2^24 it is one in the block's own shared memory, as in .shared::cta;
 the others, which mapa makes, are
@@ -32,8 +35,12 @@ Window = Literal["global", "shared", "local", "param"]
 #: The first address of each window, and the size in bytes of one block's part of the shared window.
 SHARED, LOCAL, PARAM = 1 << 40, 1 << 41, 1 << 42
 BLOCK = 1 << 24
+#: The size in bytes of one thread's part of the local window, and the threads that have one.
+STACK, STACKS = 1 << 19, 1 << 22
 #: More than any rank in a cluster: what the addresses of other blocks have beside the rank.
 RANKS = 16
+#: The clusters that have slots of their own in the shared window.
+CLUSTERS = (LOCAL - SHARED) // (RANKS * BLOCK)
 _STARTS = np.array([SHARED, LOCAL, PARAM], np.int64)
 #: The bits that are zero in every address in global memory, of 32 addresses read as one long number.
 _ELSEWHERE = sum(-SHARED % (1 << 64) << 64 * lane for lane in range(32))
@@ -49,9 +56,14 @@ class Part(NamedTuple):
     addresses: Array
 
 
-def generic(shared: Any, rank: Any = 0) -> Any:
-    """cvta.shared: the generic addresses of addresses in a block's shared memory."""
-    return SHARED + rank * BLOCK + shared
+def slot_of(cluster: int, rank: int) -> int:
+    """The slot of a block in the shared window, by a number that no other cluster of the grid has."""
+    return cluster % CLUSTERS * RANKS + rank
+
+
+def generic(shared: Any, slot: Any = 0) -> Any:
+    """cvta.shared: the generic addresses of addresses in the shared memory of the block with this slot."""
+    return SHARED + slot * BLOCK + shared
 
 
 def mapped(shared: Any, rank: Any) -> Any:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tcemu.machine.addresses import slot_of
 from tcemu.machine.barriers import Barriers
 from tcemu.machine.events import BlockEnded, BlockStarted, By, Exited
 from tcemu.machine.mbarriers import Mbarriers
@@ -92,6 +93,11 @@ class Block:
         self.pending = Pending(self.shape.policy, self.grid.scheduler.strategy)
         self.warpgroups = [Warpgroup(self, number) for number in range(-(-self.warps // WARPGROUP))]
         self._states: dict[Callable[[Block], Any], Any] = {}
+
+    @cached_property
+    def slot(self) -> int:
+        """Its slot in the window of generic addresses in shared memory."""
+        return slot_of(self.cluster.numbers[0], self.rank)
 
     def state(self, kind: Callable[[Block], State]) -> State:
         """The state that the module of a chapter keeps for each block: `kind(block)`, created at the first call.

@@ -52,7 +52,8 @@ def mapa(instruction: Instruction) -> Act:
                 )
         _owners(core, by, instruction, operand)  # which checks that they are in shared memory
         inside = (operand - SHARED if whole else operand) % BLOCK
-        addresses = (generic if whole else mapped)(inside, ranks)
+        block = core.block
+        addresses = generic(inside, block.slot - block.rank + ranks) if whole else mapped(inside, ranks)
         return _uniform(core, addresses, address, cta)
 
     return act
@@ -78,7 +79,7 @@ def _owners(core: Core, by: By, instruction: Instruction, addresses: Array) -> A
         if window_of(address) != "shared":
             message = f"{instruction}: the generic address {address:#x} lies in {window_of(address)} memory"
             core.fault(by, instruction, "shared", AddressError(f"{message} (PTX ISA {instruction.section})", "bounds"))
-    return np.asarray((addresses - SHARED) // BLOCK)
+    return np.asarray((addresses - SHARED) // BLOCK - core.block.slot + core.block.rank)
 
 
 def _uniform(core: Core, answers: Array, *operands: npt.ArrayLike) -> Any:
@@ -123,7 +124,7 @@ def store(instruction: Instruction) -> Act:
 def _counter(core: Core, by: By, instruction: Instruction, end: Where, address: int) -> int:
     """The place of the mbarrier, which must be in the block of the destination."""
     if space_of(instruction) == "generic":
-        address = mapped(0, 0) + address - SHARED
+        address = mapped(0, 0) + address - generic(0, core.block.slot - core.block.rank)
     block, place = core.shared_at(by, instruction, address)
     if block is not end.block:
         message = (

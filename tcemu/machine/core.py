@@ -219,7 +219,7 @@ class Core:
     def accessed(self, table: AccessTable, log: Array) -> None:
         """A front end's native code has made the loads and stores of this log, which Accesses describes."""
         if self.watched:
-            self.grid.access(Accesses(self.block.number, self.index, table, log, self.block.rank))
+            self.grid.access(Accesses(self.block.number, self.index, table, log, self.block.slot))
 
     def tell(self, kind: Callable[..., Any], *fields: Any) -> None:
         """Report an event to the observers; without observers it is not even created."""

@@ -13,7 +13,7 @@ from tcemu.errors import AddressError, OperandError, briefly
 from tcemu.instructions import Instruction
 from tcemu.instructions.elements import Elements, StateSpace, elements_of, order_of, space_of
 from tcemu.instructions.facts import Space
-from tcemu.machine.addresses import BLOCK, all_global, parts, rank_of
+from tcemu.machine.addresses import BLOCK, RANKS, Part, all_global, parts, rank_of
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import Accessed, By, Order
 from tcemu.machine.masks import FULL, LANES, lanes_of
@@ -83,8 +83,28 @@ def memories(core: Core, by: By, instruction: Instruction, state: StateSpace, ad
         if part.window == "global":
             wheres.append(Where("global", block.grid.memory, block, lanes, part.addresses[lanes]))
         else:
-            wheres += _of_cluster(core, by, instruction, lanes, part.addresses, part.addresses // BLOCK)
+            wheres += _of_cluster(
+                core, by, instruction, lanes, part.addresses, _ranks(core, by, instruction, lanes, part)
+            )
     return wheres
+
+
+def _ranks(core: Core, by: By, instruction: Instruction, lanes: Array, part: Part) -> Array:
+    """The ranks (32,) of the blocks whose shared memory generic addresses lie in. Ends the launch for other blocks."""
+    first = core.block.slot - core.block.rank
+    slots = part.addresses // BLOCK
+    foreign = lanes & (slots // RANKS != first // RANKS)
+    if foreign.any():
+        lane = int(foreign.argmax())
+        whose = "a block of another cluster"
+        if not core.block.shape.cluster:
+            whose = f"block {slots[lane] // RANKS}"
+        message = (
+            f"{instruction}: lane {lane}: the generic address lies in the shared memory of {whose}; a thread reaches "
+            f"that of its own block and cluster only (PTX ISA {instruction.section})"
+        )
+        core.fault(by, instruction, "shared", AddressError(message, "owner"))
+    return np.asarray(slots - first)
 
 
 def _of_cluster(

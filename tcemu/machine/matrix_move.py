@@ -157,7 +157,7 @@ class _Tile:
         """The state space that a pointer lies in, and the address there."""
         if self.state != "generic":
             return ("global" if self.state == "global" else "shared"), pointer
-        return ("global", pointer) if pointer < SHARED else ("shared", pointer - SHARED - core.block.rank * BLOCK)
+        return ("global", pointer) if pointer < SHARED else ("shared", pointer - SHARED - core.block.slot * BLOCK)
 
 
 def _load_tile(instruction: Instruction) -> Move:
@@ -245,7 +245,7 @@ def _rows_at(core: Core, state: StateSpace, addresses: Any, rows: int) -> Array 
     if state != "generic":
         return np.asarray(addresses)[:rows]
     # all lanes must address one window, also those whose rows are not needed
-    return np.asarray(addresses) - (SHARED + core.block.rank * BLOCK) if rows == WARP else None
+    return np.asarray(addresses) - (SHARED + core.block.slot * BLOCK) if rows == WARP else None
 
 
 def _locate(core: Core, instruction: Instruction, at: Array, row: int) -> Located | None:

@@ -168,7 +168,7 @@ def mbarriers_of(
     if state == "shared::cluster":
         return [(*_of_cluster(core, by, instruction, place), mask) for place, mask in places]
     for place, _ in places:
-        if window_of(place) != "shared" or (place - SHARED) // BLOCK != own.rank:
+        if window_of(place) != "shared" or (place - SHARED) // BLOCK != own.slot:
             where = f"{window_of(place)} memory" + " of another block" * (window_of(place) == "shared")
             message = (
                 f"{instruction}: the generic address {place:#x} of an mbarrier lies in {where}. Convert a shared "

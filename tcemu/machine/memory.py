@@ -8,13 +8,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from tcemu.backend import backend
-from tcemu.errors import AddressError, LaunchError, OperandError, briefly, listing, shown
+from tcemu.errors import AddressError, AddressKind, LaunchError, OperandError, briefly, listing, shown
 from tcemu.instructions import Instruction
 from tcemu.instructions.facts import Space
 from tcemu.machine.registers import WARP
@@ -42,6 +42,27 @@ _SHIFTS = {size: size.bit_length() - 1 for size in _UNITS}
 _KEPT = 1024
 #: A 1 for each address of a warp, read as one long number.
 _ONES = sum(1 << 64 * lane for lane in range(WARP))
+
+
+class Outside(NamedTuple):
+    """Why an access is outside a memory: the kind of the error, and where the address lies."""
+
+    kind: AddressKind
+    where: str
+
+
+class Heap(Protocol):
+    """A range of global memory of which kernels may access only what they have allocated."""
+
+    @property
+    def first(self) -> int:
+        """The first byte of the range."""
+
+    def holds(self, first: int, end: int) -> bool:
+        """Whether bytes `first` to `end` - 1 are allocated."""
+
+    def outside(self, at: int) -> Outside:
+        """Why address `at`, in the range, is not."""
 
 
 class Bytes:
@@ -73,8 +94,21 @@ class Bytes:
         #: what `find` has found, by the addresses and the size
         self._located: dict[tuple[bytes, int], Located] = {}
         self._units_of = _fastest()
+        self._heap: Heap | None = None
         #: the bytes as units of each size
         self.units = {size: self.bytes.view(unit) for size, unit in _UNITS.items()}
+
+    def keep(self, heap: Heap) -> None:
+        """Ask this heap about accesses to its range, which is one of the ranges, from now on.
+
+        Call `changed_heap` when something has been allocated or freed.
+        """
+        self._heap = heap
+        self.changed_heap()
+
+    def changed_heap(self) -> None:
+        """Forget what `find` has found."""
+        self._located.clear()
 
     def check(
         self,
@@ -107,9 +141,9 @@ class Bytes:
         wrong = self._outside(addresses, size)
         if wrong.any():
             first = int(wrong.argmax())
-            where = self._where(int(addresses[first]), size)
+            kind, where = self._where(int(addresses[first]), size)
             subject = _subject(instruction, lanes, first, what)
-            raise AddressError(f"{subject}: {where} (PTX ISA {instruction.section})", "bounds", self.space)
+            raise AddressError(f"{subject}: {where} (PTX ISA {instruction.section})", kind, self.space)
         return extent
 
     def find(self, instruction: Instruction, addresses: Array, size: int, lanes: Array | None = None) -> Located:
@@ -137,9 +171,14 @@ class Bytes:
     def holds(self, first: int, end: int) -> bool:
         """Whether bytes `first` to `end` - 1 lie in one of the ranges."""
         place = bisect_right(self._first, first) - 1
-        return place >= 0 and end <= self._end[place]
+        inside = place >= 0 and end <= self._end[place]
+        if inside and self._heap is not None and self._first[place] == self._heap.first:
+            return self._heap.holds(first, end)
+        return inside
 
     def _outside(self, addresses: Array, size: int) -> Array:
+        if self._heap is not None:
+            return np.array([not self.holds(each, each + size) for each in addresses.tolist()])
         if len(self._starts) == 1:
             return np.asarray((addresses < self._starts[0]) | (addresses > self._ends[0] - size))
         if not len(self._starts):
@@ -147,7 +186,13 @@ class Bytes:
         nearest = np.searchsorted(self._starts, addresses, side="right") - 1
         return np.asarray((nearest < 0) | (addresses > self._ends[np.maximum(nearest, 0)] - size))
 
-    def _where(self, at: int, size: int) -> str:
+    def _where(self, at: int, size: int) -> Outside:
+        if self._heap is not None and self._first[bisect_right(self._first, at) - 1] == self._heap.first:
+            kind, where = self._heap.outside(at)
+            return Outside(kind, f"address {at}, {size} bytes, {where}")
+        return Outside("bounds", self._beyond(at, size))
+
+    def _beyond(self, at: int, size: int) -> str:
         problem = f"address {at}, {size} bytes, lies outside {self.space} memory"
         if self.space == "shared":
             beside = self._beside(at)

@@ -125,7 +125,8 @@ class FrontSite(Site):
 
     Its callers are the lines that it was inlined at, so that nobody looks for them among Python's frames. A function
     that the program calls has a site for each line that calls it. `within` are functions of CUDA's own headers, in
-    which it is a line that its author knows nothing of.
+    which it is a line that its author knows nothing of. `spins`: a strong load there belongs to a loop that waits.
+    `stores`: where all lanes that execute the shfl.sync of the line store what comes from it; None: perhaps not all do.
 
     >>> from tcemu.machine.sites import FrontSite, Site
     >>> FrontSite("kernel.cu", 7, "load(float*, int)", (Site("kernel.cu", 30, "scale(float*)"),)).line
@@ -133,6 +134,8 @@ class FrontSite(Site):
     """
 
     within: tuple[str, ...] = ()
+    spins: bool = False
+    stores: Site | None = None
 
     @property
     def callers(self) -> tuple[Site, ...]:

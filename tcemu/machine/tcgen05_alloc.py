@@ -224,7 +224,7 @@ def _word(core: Core, by: By, instruction: Instruction, operand: Any) -> Located
     """The word of shared memory that the address is written to."""
     address = core.integers(instruction, "destination", operand)[:1]
     if not instruction.words.get("ss"):
-        address = address - generic(0, core.block.rank)
+        address = address - generic(0, core.block.slot)
     try:
         return core.block.shared.find(instruction, address, 4)
     except AddressError as error:

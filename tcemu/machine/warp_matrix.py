@@ -153,7 +153,7 @@ def _within(core: Core, by: By, instruction: Instruction, addresses: Array, poin
         core.fault(by, instruction, "shared", AddressError(message, "bounds"))
     inside = pieces[0].addresses
     if windows == {"shared"}:
-        inside = inside - core.block.rank * BLOCK
+        inside = inside - core.block.slot * BLOCK
         if (inside < 0).any() or (inside >= BLOCK).any():
             message = (
                 f"{instruction}: a generic address in the shared memory of another block of the cluster; only ld, st, "

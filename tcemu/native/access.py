@@ -14,8 +14,8 @@ from tcemu.native.context import DATA, SCRATCH, WORDS
 from tcemu.native.warp import LANES, Value, WarpCode
 
 Space = Literal["generic", "shared", "global", "const", "local", "param"]
-#: The windows of generic addresses, as in tcemu.machine.addresses.
-LOCAL = 1 << 41
+#: What the local windows of two threads are apart, as in tcemu.machine.addresses.
+STACK = 1 << 19
 #: Spaces whose accesses observers hear of.
 _LOGGED = ("generic", "shared", "global")
 #: Bytes of a record before what a store writes.
@@ -181,7 +181,8 @@ class _Access(WarpCode):
         known, pointers = self.arrays(addresses, mask)
         window = self.word("window")
         own = addresses - self.same(window)
-        shared, local = self.shared(own), self.local(addresses - LOCAL)
+        lanes = self.value(f"<{_IOTA}>", 64) * STACK
+        shared, local = self.shared(own), self.local(addresses - self.same(self.word("local_window")) - lanes)
         for inside, place in (shared, local):
             several = f"<{LANES} x ptr>"
             text = f"select <{LANES} x i1> {inside.name}, {several} {place}, {several} {pointers}"

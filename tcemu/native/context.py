@@ -8,7 +8,8 @@ WORDS = {
     for place, name in enumerate(
         (
             "registers", "parameters", "parameter_bytes", "shared", "shared_bytes", "memory", "ranges", "range_count",
-            "local", "local_bytes", "window", "fuel", "taken", "target", "exits", "log", "observed", "stored", "counts",
+            "local", "local_bytes", "window", "local_window",
+            "fuel", "taken", "target", "exits", "log", "observed", "stored", "counts",
         )
     )
 }  # fmt: skip

@@ -104,7 +104,7 @@ class Batches:
         self.room.reserve(len(event.log) // (8 * HEAD) + 1)
         words, start = event.log.view(np.int64), 0
         while start < len(words):
-            logs = Logs(event.block, event.rank, event.table, (event.warp,), (0,), words[start:])
+            logs = Logs(event.block, event.slot, event.table, (event.warp,), (0,), words[start:])
             start += _Batch(self, logs).run()
 
     def several(self, logs: Logs, passes: Passes) -> bool:
@@ -161,7 +161,7 @@ class _Batch:
         self._ats, self._sorts, self._fields, self._scalars = room.ats, room.sorts, room.fields, room.scalars
         self._count, used = batches.kernels.heads(
             self._heads, logs.words, np.array(logs.begins, np.int64), table.words, *rows_of(table),
-            SHARED + logs.rank * BLOCK, BLOCK, batches.place, self._ats, self._sorts, self._fields,
+            SHARED + logs.slot * BLOCK, BLOCK, batches.place, self._ats, self._sorts, self._fields,
         )  # fmt: skip
         key = self._fields[:used, :5].tobytes()  # what `heads` has found out
         plan = table.kept.get(key)
@@ -306,7 +306,7 @@ class _Batch:
             words = self._words[self._ats.item(moves.item(begin)) - 1 : self._after(moves.item(end - 1))]
             kept = words.copy().view(np.uint8)  # the log is used again
             warp = block.warps[logs.item(begin)]
-            tiles.batch(Accesses(block.block, warp, block.table, kept, block.rank), end - begin)
+            tiles.batch(Accesses(block.block, warp, block.table, kept, block.slot), end - begin)
 
     def _addresses(self, number: int, sort: int) -> Array:
         """The addresses (n,) of a record in global memory."""

@@ -25,6 +25,15 @@ _TENSOR = "Tensor Memory"
 _FAULTS = {
     "bounds": _Fault("out-of-range"),
     "alignment": _Fault("misaligned"),
+    "freed": _Fault(
+        "out-of-range",
+        remedy="Free memory after the last access to it: __syncthreads(), and then free in one thread.",
+    ),
+    "owner": _Fault(
+        "out-of-range",
+        remedy="Put what others need into memory that they reach: shared memory for threads of the block, global "
+        "memory for other blocks. Give them the address of that, or pass the value itself, as __shfl_sync does.",
+    ),
     "lanes": _Fault("absent-lanes", "the membermask"),
     "cluster": _Fault(
         "barrier-threads",

@@ -28,7 +28,7 @@ class Logs(NamedTuple):
     """
 
     block: int
-    rank: int
+    slot: int
     table: AccessTable
     warps: Sequence[int]
     begins: Sequence[int]
@@ -38,7 +38,7 @@ class Logs(NamedTuple):
         """The event of one of them."""
         end = self.begins[log + 1] if log + 1 < len(self.begins) else len(self.words)
         words = self.words[self.begins[log] : end]
-        return Accesses(self.block, self.warps[log], self.table, words.view(np.uint8), self.rank)
+        return Accesses(self.block, self.warps[log], self.table, words.view(np.uint8), self.slot)
 
 
 def rows_of(table: AccessTable) -> tuple[Array, Array]:

@@ -1,7 +1,8 @@
 """shfl.sync that reads from lanes that do not execute it: their values are undefined.
 
 A reduction by shfl.down may leave undefined values in the last lanes, and a scan by shfl.up in the first ones, as long
-as no result depends on them. So undefined values are tracked from one step of a reduction to the next.
+as no result depends on them. So undefined values are tracked from one step of a reduction to the next; and of the lines
+of PTX the front end has found out whether all lanes store what they get (FrontSite.stores).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tcemu.machine.events import Shuffled
+from tcemu.machine.sites import FrontSite
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import Array, lanes_in
 from tcemu.sanitizer.report import many
@@ -50,7 +52,10 @@ class Shuffles:
             wrong = lanes[distance:][missing[lanes[distance:]]]  # a scan does not use what its first lanes get
         else:
             wrong = np.flatnonzero(missing)
-        if len(wrong):
+        store = by.site.stores if isinstance(by.site, FrontSite) else None
+        if store is not None and missing.any():
+            self._report(event, tuple(np.flatnonzero(missing).tolist()), missing, f", and {store} stores it")
+        elif len(wrong):
             self._report(event, tuple(wrong.tolist()), missing)
 
     def _reduced(self, warp: int, active: int, lanes: Array, sources: Array, missing: Array) -> Array:
@@ -64,7 +69,7 @@ class Shuffles:
         self._steps[warp] = Step(active, distance, before, after)
         return after
 
-    def _report(self, event: Shuffled, lanes: tuple[int, ...], missing: Array) -> None:
+    def _report(self, event: Shuffled, lanes: tuple[int, ...], missing: Array, more: str = "") -> None:
         by, readers = event.by, [lane for lane in lanes if missing[lane]]
         if readers:
             absent = tuple(sorted({int(event.sources[lane]) for lane in readers}))
@@ -80,5 +85,5 @@ class Shuffles:
                 f"not execute {event.instruction.opcode}"
             )
         self._block.report(
-            "absent-lanes", by, f"{message}: the value is undefined", what="values", lanes=lanes, remedy=_FIX
+            "absent-lanes", by, f"{message}: the value is undefined{more}", what="values", lanes=lanes, remedy=_FIX
         )

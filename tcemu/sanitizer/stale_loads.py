@@ -17,7 +17,7 @@ import numpy as np
 
 from tcemu.machine.events import Accessed, BlockEnded, By, Faulted, Site, Stuck
 from tcemu.machine.labels import Labelled
-from tcemu.machine.sites import called
+from tcemu.machine.sites import FrontSite, called
 from tcemu.sanitizer.block import Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
 from tcemu.sanitizer.fences import ATOMIC, RELEASES
@@ -110,7 +110,8 @@ class StaleLoads:
     def _note(self, by: By, addresses: bytes) -> None:
         """Note a load, for loops that load the same again."""
         this = by.site, self._clocks.time[by.warp], addresses
-        if self._last.get(by.warp) == this:
+        waits = isinstance(by.site, FrontSite) and by.site.spins  # even if it finds the value at once
+        if waits or self._last.get(by.warp) == this:
             self._polls.add(by.site)
         self._last[by.warp] = this
         before = self._loaded.setdefault((by.warp, by.site), set())

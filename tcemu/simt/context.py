@@ -13,6 +13,7 @@ import numpy.typing as npt
 from tcemu.machine.addresses import BLOCK, SHARED
 from tcemu.native.context import SCRATCH, TOTAL, WORDS
 from tcemu.simt.frames import address_of, aligned
+from tcemu.simt.hidden import HEAP
 
 if TYPE_CHECKING:
     from tcemu.simt.frames import Frame
@@ -43,7 +44,7 @@ class Context:
         else:
             self.words[:] = together.words
         shared = block.shared.bytes
-        self.set(shared=address_of(shared) if len(shared) else 0, window=SHARED + block.rank * BLOCK)
+        self.set(shared=address_of(shared) if len(shared) else 0, window=SHARED + block.slot * BLOCK)
         self.local_moved()
         #: the function that runs, how much fuel there is, and where the log starts; 0: nobody observes
         self._program: Program | None = None
@@ -53,7 +54,9 @@ class Context:
     def _begin(self) -> None:
         """Set what is the same for all warps of a launch."""
         run, memory = self.run, self.run.core.grid.memory
-        ranges = np.array([(first, end) for first, end, _ in memory.ranges] or [(0, 0)], np.int64)
+        heap = run.pointers.get(HEAP.name)  # accesses to it are left to the machine, which knows what is allocated
+        pairs = [(first, end) for first, end, _ in memory.ranges if first != heap]
+        ranges = np.array(pairs or [(0, 0)], np.int64)
         run.together.ranges = ranges  # kept alive
         self.set(
             parameters=run.parameters.ctypes.data,
@@ -61,7 +64,7 @@ class Context:
             shared_bytes=run.core.block.shape.shared,
             memory=memory.bytes.ctypes.data,
             ranges=ranges.ctypes.data,
-            range_count=len(memory.ranges),
+            range_count=len(pairs),
             fuel=FUEL,
         )
 
@@ -83,7 +86,7 @@ class Context:
     def local_moved(self) -> None:
         """The lanes' local memory is at a new place, or larger."""
         local = self.run.local
-        self.set(local=address_of(local.bytes), local_bytes=local.size)
+        self.set(local=address_of(local.bytes), local_bytes=local.size, local_window=int(local.window[0]))
 
     # ------------------------------------------------------------------------------------------ what is left
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from tcemu.assembly import Arguments, Function, Masked, Memory, Module, Operand, Symbol, Variable, Vector
-from tcemu.simt.hidden import hidden
+from tcemu.simt.hidden import HEAP, hidden
 
 #: Dynamic shared memory starts at a multiple of this, as on GPUs.
 DYNAMIC = 16
@@ -39,6 +39,11 @@ class Layout:
         """Whether it uses addresses of shared memory in a cluster, so that it may look for the rank in its own ones."""
         opcodes = (each.opcode for function in self.functions.values() for each in function.body)
         return any("shared::cluster" in opcode for opcode in opcodes)
+
+    @property
+    def heap(self) -> bool:
+        """Whether it uses malloc."""
+        return HEAP in self.variables
 
     @classmethod
     def of(cls, module: Module, kernel: Function) -> Layout:

@@ -35,9 +35,10 @@ def _argument(frame: Frame, lane: int, at: int, size: int = 8) -> int:
 def _bytes_at(frame: Frame, lane: int, address: int) -> Any:
     """The bytes from a generic address of one lane on, as far as they go."""
     core = frame.run.core
-    own = SHARED + core.block.rank * BLOCK
+    own = SHARED + core.block.slot * BLOCK
     if LOCAL <= address < PARAM:
-        return frame.run.local.bytes[lane, address - LOCAL :]
+        local = frame.run.local
+        return local.bytes[lane, max(address - int(local.window[lane]), 0) :]
     if own <= address < own + BLOCK:
         return core.block.shared.bytes[address - own :]
     return core.grid.memory.bytes[address:]
@@ -117,16 +118,16 @@ def assertfail(frame: Frame, arguments: Sequence[int], returns: Sequence[int]) -
 
 
 def _heap(frame: Frame) -> Heap:
-    together = frame.run.together
-    if together.heap is None:
-        together.heap = Heap(frame.run.pointers[HEAP.name])
-    return together.heap
+    """The heap, which will change."""
+    run = frame.run
+    run.core.grid.memory.changed_heap()
+    return run.together.heap(run.pointers[HEAP.name])
 
 
 def malloc(frame: Frame, arguments: Sequence[int], returns: Sequence[int]) -> None:
     """Malloc in a kernel, lane by lane."""
     for lane in LANES[lanes_of(frame.run.bits)].tolist():
-        address = _heap(frame).take(_argument(frame, lane, arguments[0]))
+        address = _heap(frame).take(_argument(frame, lane, arguments[0]), str(frame.run.core.at))
         at = frame.base + returns[0]
         frame.run.local.bytes[lane, at : at + 8] = np.frombuffer(address.to_bytes(8, "little"), np.uint8)
 
@@ -135,7 +136,7 @@ def free(frame: Frame, arguments: Sequence[int], returns: Sequence[int]) -> None
     """Free in a kernel, lane by lane."""
     for lane in LANES[lanes_of(frame.run.bits)].tolist():
         address, core = _argument(frame, lane, arguments[0]), frame.run.core
-        if not _heap(frame).give(address):
+        if not _heap(frame).give(address, str(core.at)):
             problem = f"malloc has not returned {address:#x}, or it is free already"
             place = f"lane {lane} of warp {core.index} of block {core.block.number} at {core.at}"
             core.grid.fail(LaunchError(f"free: {problem}: {place}"))

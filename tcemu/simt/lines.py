@@ -19,9 +19,9 @@ class Sites:
 
     def __init__(self, module: Module) -> None:
         self._module = module
-        self._made: dict[tuple[Line | int, str], Site] = {}
+        self._made: dict[tuple[Line | int, str], FrontSite] = {}
 
-    def of(self, instruction: Instruction, function: Function) -> Site:
+    def of(self, instruction: Instruction, function: Function) -> FrontSite:
         """The line of an instruction, with the lines that called what the compiler has inlined there."""
         key = instruction.line or instruction.text_line, function.name
         site = self._made.get(key)
@@ -29,7 +29,7 @@ class Sites:
             site = self._made[key] = self._site(instruction, function)
         return site
 
-    def _site(self, instruction: Instruction, function: Function) -> Site:
+    def _site(self, instruction: Instruction, function: Function) -> FrontSite:
         line = instruction.line
         if line is None or not line.line:
             return FrontSite(self._module.name, instruction.text_line, function.short)

@@ -8,17 +8,24 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.errors import LaunchError
+from tcemu.machine.addresses import LOCAL, STACK, STACKS
 from tcemu.machine.masks import LANES
 
 Array = npt.NDArray[Any]
 #: The most local memory of a thread, on all targets (CUDA programming guide, compute capabilities).
-MOST = 512 << 10
+MOST = STACK
+#: The most threads of a block.
+_THREADS = 1024
 
 
 class Local:
     """Bytes (32, size), a row for each lane; addresses count from the start of the row."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, block: int = 0, warp: int = 0) -> None:
+        """`size` bytes for each lane of a warp of a block, both by their numbers."""
+        threads = _THREADS * block + len(LANES) * warp + LANES
+        #: the generic address of each lane's first byte, int64 (32,): on a GPU, it is the same in all threads
+        self.window: Array = LOCAL + threads % STACKS * STACK
         self.size = max(_possible(size), 16)
         self.bytes = np.zeros((32, self.size), np.uint8)
 
@@ -38,6 +45,12 @@ class Local:
     def write(self, addresses: Array, data: Array, lanes: Array) -> None:
         """Write bytes (n, size) of these lanes."""
         self.bytes[LANES[lanes, None], addresses[lanes, None] + np.arange(data.shape[1], dtype=np.int64)] = data
+
+    def owner(self, address: int) -> str:
+        """The thread that a generic address in the local window belongs to; empty if it has no such byte."""
+        thread, at = divmod(address - LOCAL, STACK)
+        block, number = divmod(thread, _THREADS)
+        return f"thread {number} of block {block}" if 0 <= thread < STACKS and at < self.size else ""
 
     def text(self, lane: int, address: int) -> bytes:
         """Bytes up to a zero."""

@@ -26,7 +26,7 @@ from tcemu.assembly import (
     Vector,
     width,
 )
-from tcemu.machine.addresses import LOCAL, PARAM
+from tcemu.machine.addresses import PARAM
 from tcemu.simt import moves
 from tcemu.simt.errors import Unsupported
 from tcemu.simt.layout import Layout, packed
@@ -44,8 +44,8 @@ _SPACES: dict[str, Space] = {
 }  # fmt: skip
 _COUNTS = {"v2": 2, "v4": 4, "v8": 8}
 #: The names of registers that the executor adds to a function's own: the carry flag, what a generic address has more
-#: than one in the block's shared memory, and what the latter begin at.
-CARRY, WINDOW, ORIGIN = "CC.CF", "the shared window", "the first shared address"
+#: than one in the block's shared memory, what the latter begin at, and what it has more than one in local memory.
+CARRY, WINDOW, ORIGIN, STACKED = "CC.CF", "the shared window", "the first shared address", "the local window"
 
 
 class Lowering:
@@ -84,6 +84,7 @@ class Lowering:
     def _more(self) -> Iterable[tuple[str, int]]:
         yield WINDOW, 64
         yield ORIGIN, 64
+        yield STACKED, 64
         yield CARRY, 1
         for name in self._specials:
             if name in SPECIAL:
@@ -270,7 +271,7 @@ class Lowering:
         window: Source = self.slots.by_name[WINDOW]
         if not space.startswith("shared"):
             local = space == "local" or not self.entry
-            window = Constant(LOCAL if local else PARAM, 64)
+            window = self.slots.by_name[STACKED] if local else Constant(PARAM, 64)
         meaning = moves.minus if to else moves.plus
         return (self.compute(number, instruction, meaning, [source, window], [self.slot(result)]),)
 
@@ -296,6 +297,8 @@ class Lowering:
         if bits == 128:
             bits, count = 64, 2 * count
         where, space = self._where(memory, space)
+        if space == "global" and self.layout.heap:
+            space = "generic"  # native code leaves those in the heap to the machine
         offset = memory.offset
         if isinstance(where, Constant):
             where, offset = Constant(where.value + offset, 64), 0

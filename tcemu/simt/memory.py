@@ -87,13 +87,18 @@ def _check(frame: Frame, step: Access, space: str, addresses: Array, lanes: Arra
         return
     lane = int(wrong.argmax())
     address, kind = int(addresses[lane]), _BOUNDS
+    local = frame.run.local
+    owner = local.owner(address + int(local.window[lane])) if space == "local" and (low | high)[lane] else ""
+    opcode = frame.program.opcode(step.number)
+    if owner:
+        where = f"the address lies in the local memory of {owner}; a pointer to a local variable is for its own thread"
+        _fault(frame, step, AddressError(f"{opcode}: lane {lane}: {where}", "owner"), space)
     if low[lane] or high[lane]:
         why = f"lies outside {space} memory, which has {size} bytes here"
     elif address % step.size:
         why, kind = f"is not a multiple of {step.size}", "alignment"
     else:
         why = f"is in {space} memory, which kernels cannot write"
-    opcode = frame.program.opcode(step.number)
     _fault(
         frame, step, AddressError(f"{opcode}: lane {lane}: address {address}, {step.size} bytes, {why}", kind), space
     )
@@ -138,10 +143,13 @@ def operation(step: Access, instruction: Instruction) -> Callable[[Frame], None]
         mine = run.bits
         if generic:
             lanes = lanes_of(mine)
-            for space, low, high in (("local", LOCAL, PARAM), ("param", PARAM, 1 << 62)):
+            for space, low, high, first in (
+                ("local", LOCAL, PARAM, run.local.window),
+                ("param", PARAM, 1 << 62, PARAM),
+            ):
                 inside = bits_of(lanes & (addresses >= low) & (addresses < high))
                 if inside:
-                    _within(frame, step, addresses - low, space, inside)
+                    _within(frame, step, addresses - first, space, inside)
                     mine &= ~inside
             if not mine:
                 return

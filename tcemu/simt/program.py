@@ -16,6 +16,7 @@ from tcemu.instructions.elements import order_of
 from tcemu.instructions.table import FAMILIES
 from tcemu.machine.addresses import BLOCK, SHARED
 from tcemu.machine.events import AccessRow, AccessTable, By, Site, Sourced
+from tcemu.machine.sites import FrontSite
 from tcemu.simt import control, engine, memory, operations, tensor_operands
 from tcemu.simt.ahead import guarded
 from tcemu.simt.behind import Ways
@@ -25,9 +26,11 @@ from tcemu.simt.dataflow import Flow
 from tcemu.simt.engine import Runner
 from tcemu.simt.errors import Unsupported
 from tcemu.simt.events import Operation
+from tcemu.simt.kept import kept
 from tcemu.simt.layout import Layout
 from tcemu.simt.lines import Sites
-from tcemu.simt.lowering import ORIGIN, WINDOW, Lowering
+from tcemu.simt.lowering import ORIGIN, STACKED, WINDOW, Lowering
+from tcemu.simt.spins import spins
 from tcemu.simt.steps import Access
 from tcemu.simt.stretches import Stretches
 from tcemu.simt.swaps import begins_swaps
@@ -75,13 +78,21 @@ class Program:
         self.lowering = Lowering(function, code.layout, code.memory)
         self.slots, self.local_bytes = self.lowering.slots, self.lowering.local_bytes
         #: the line of each instruction
-        self.sites: list[Site] = [code.sites.of(each, function) for each in function.body]
+        self.sites: list[FrontSite] = [code.sites.of(each, function) for each in function.body]
         self.blocks = blocks_of(self.lowering, self._bind, self._place)
         #: the block that each instruction is in, or, where it is alone, is
         self.block_of = _blocks_of_instructions(self.blocks, len(function.body))
         #: the loads and stores of segments, by the number of the instruction
         self.accesses = {step.number: step for block in self.blocks for step in block.steps if isinstance(step, Access)}
-        self._window, self._origin = (self.slots.by_name[name] for name in (WINDOW, ORIGIN))
+        self._window, self._origin, self._stacked = (self.slots.by_name[name] for name in (WINDOW, ORIGIN, STACKED))
+        self._mark()
+
+    def _mark(self) -> None:
+        """Note at the lines what the analysis of the whole function tells about them."""
+        for number in spins(self):
+            self.sites[number].spins = True
+        for site, store in kept(self).items():
+            site.stores = store
 
     @cached_property
     def counted(self) -> list[list[str]]:
@@ -239,8 +250,9 @@ class Program:
             else:
                 start = run.pointers[symbol.name] if shared is None else run.origin + shared
             frame.lanes(slot)[:] = start + symbol.offset
-        frame.lanes(self._window)[:] = SHARED + run.core.block.rank * BLOCK - run.origin
+        frame.lanes(self._window)[:] = SHARED + run.core.block.slot * BLOCK - run.origin
         frame.lanes(self._origin)[:] = run.origin
+        frame.lanes(self._stacked)[:] = run.local.window
 
 
 def _all(frame: Frame) -> int:

@@ -53,7 +53,9 @@ class Run:
         #: what the block's own addresses in shared memory begin at
         clustered = program.layout.clustered and self.core.block.shape.ranks > 1
         self.origin = mapped(0, self.core.block.rank) if clustered else 0
-        self.local = Local(program.local_bytes)
+        if hidden.HEAP.name in pointers:
+            shared.heap(pointers[hidden.HEAP.name])
+        self.local = Local(program.local_bytes, self.core.block.number, self.core.index)
         self.context = Context(self)
         #: whether an observer wants to know whose results an instruction reads
         self.sourced = bool(self.core.grid.sourced)

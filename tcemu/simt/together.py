@@ -15,6 +15,7 @@ from tcemu.simt.hidden import Heap
 from tcemu.simt.printed import Listener
 
 if TYPE_CHECKING:
+    from tcemu.machine.grid import Grid
     from tcemu.simt.frames import Frame
     from tcemu.simt.program import Program
 
@@ -27,12 +28,12 @@ class Together:
     #: Each byte of a register before an instruction writes it.
     unset = 0
 
-    def __init__(self, grid: object, says: Listener, program: Program) -> None:
+    def __init__(self, grid: Grid, says: Listener, program: Program) -> None:
         self.grid, self.says, self.program = grid, says, program
         #: how often each block of each function was executed
         self._executed: dict[Program, Array] = {}
         self._log = np.zeros(0, np.uint8)
-        self.heap: Heap | None = None
+        self._heap: Heap | None = None
         #: the files of functions that have returned, which others may use
         self._files: dict[Program, list[File]] = {}
         #: what the contexts of all warps begin with; None before the first
@@ -59,6 +60,13 @@ class Together:
         """A function has returned: others may use its file, unless something will still write to it."""
         if not frame.bank.pending:
             self._files.setdefault(frame.program, []).append(frame.file)
+
+    def heap(self, first: int) -> Heap:
+        """The heap of malloc, which begins at this address."""
+        if self._heap is None:
+            self._heap = Heap(first)
+            self.grid.memory.keep(self._heap)
+        return self._heap
 
     def log(self, size: int) -> Array:
         """Room for records, of at least so many bytes. It is empty whenever another warp runs."""

@@ -24,7 +24,8 @@ LINES = (FOLDER / "faulty.cu").read_text(encoding="utf-8").splitlines()
 KERNELS = dict(re.findall(r'^extern "C" __global__ void (\w+)\((\w+)\* g\)', "\n".join(LINES), re.MULTILINE))
 #: (blocks, threads of a block), where these are not one block of one warp.
 SHAPES = {
-    (2, 32): "global_race lock_without_a_fence stale_load swap_global swap_begins",
+    (2, 32): "global_race lock_without_a_fence stale_load swap_global swap_begins another_blocks_shared "
+    "flag_found_at_once",
     (
         1,
         64,
@@ -45,6 +46,12 @@ RULE_OF = {
     "exited_lanes": {"exited-threads"},
     "beyond_constants": {"out-of-range"},
     "beyond_locals": {"out-of-range"},
+    "beyond_malloc": {"out-of-range"},
+    "freed": {"out-of-range"},
+    "another_threads_local": {"out-of-range"},
+    "another_blocks_shared": {"out-of-range"},
+    "flag_found_at_once": {"stale-load"},
+    "undefined_lanes_stored": {"absent-lanes"},
     "swap_global": {"global-race"},
     "swap_shared": {"shared-race"},
     "swap_lanes": {"lane-race"},

@@ -86,8 +86,8 @@ class Accesses(Event):
                                       form, what was there before
 
     so that a record has 33 words of 64 bits, or 33 + 8 `size` if it is of a store. All accesses have been made, and lie
-    inside the memory, aligned: an access that does not is left to the machine. `rank` is the block's rank in its
-    cluster.
+    inside the memory, aligned: an access that does not is left to the machine. `slot` is the block's in the
+    window of generic addresses in shared memory.
 
     An observer gets such an event if it has a method `takes` that returns True for it. Every other observer gets what
     `singles` yields, one event for each access, as if the machine had executed it.
@@ -97,7 +97,7 @@ class Accesses(Event):
     warp: int
     table: AccessTable
     log: npt.NDArray[np.uint8]
-    rank: int = 0
+    slot: int = 0
 
     def records(self) -> Iterator[tuple[int, int, int]]:
         """Of each record: the number of the instruction, the mask of the lanes, and the word where it starts."""
@@ -123,7 +123,7 @@ class Accesses(Event):
         values = tuple(each[lanes] for each in self._values(row, at))
         if row.space != "generic":
             return [self._event(by, row, row.space, addresses, lanes, values)]
-        own, events = SHARED + self.rank * BLOCK, []
+        own, events = SHARED + self.slot * BLOCK, []
         for space, start, end in (("global", 0, SHARED), ("shared", own, own + BLOCK)):
             here = (addresses >= start) & (addresses < end)
             if here.all():

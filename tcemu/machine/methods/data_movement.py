@@ -22,7 +22,7 @@ def generic(self: Warp, shared_address: npt.ArrayLike) -> Any:
     array = self.core.values(shared_address)
     if array.dtype.kind not in "iu":
         raise OperandError(f"cvta.shared: addresses are integers; got dtype {array.dtype} (PTX ISA 9.7.9.20)")
-    address = generic_of(array.astype(np.int64), self.core.block.rank)
+    address = generic_of(array.astype(np.int64), self.core.block.slot)
     return address if array.ndim else int(address)
 
 

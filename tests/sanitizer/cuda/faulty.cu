@@ -723,4 +723,99 @@ extern "C" __global__ void beyond_locals_right(u32* g) {
   __syncwarp();
   g[lane()] = own[g[32] + lane() % 8];
 }
+
+extern "C" __global__ void freed(u32* g) {
+  u32* own = (u32*)malloc(16);
+  own[g[0]] = lane();
+  free(own);
+  g[lane()] = own[g[64]];  // <- reported
+}
+extern "C" __global__ void freed_right(u32* g) {
+  u32* own = (u32*)malloc(16);
+  own[g[0]] = lane();
+  g[1 + lane()] = own[g[64]];
+  free(own);
+}
+
+extern "C" __global__ void beyond_malloc(u32* g) {
+  u32* own = (u32*)malloc(16 * lane() + 12);
+  own[4 * lane() + 3 + g[0]] = 1;  // <- reported
+  free(own);
+}
+extern "C" __global__ void beyond_malloc_right(u32* g) {
+  u32* own = (u32*)malloc(16 * lane() + 12);
+  own[4 * lane() + 2 + g[0]] = 1;
+  free(own);
+}
+
+extern "C" __global__ void another_threads_local(u32* g) {
+  u32 own[2] = {lane(), g[64]};
+  u32** shared = (u32**)s;
+  shared[lane()] = own + g[65];
+  __syncwarp();
+  g[lane()] = *shared[0];  // <- reported
+}
+extern "C" __global__ void another_threads_local_right(u32* g) {
+  u32 own[2] = {lane(), g[64]};
+  u32** shared = (u32**)s;
+  shared[lane()] = own + g[65];
+  __syncwarp();
+  g[lane()] = *shared[lane()];
+}
+
+static __device__ u32* given(u32* g, u32* own) {  // what block 0 gives
+  u64 at;
+  if (blockIdx.x == 0) {
+    atomicExch((u64*)g, (u64)own);
+    return own;
+  }
+  while ((at = atomicAdd((u64*)g, 0)) == 0) ;
+  return (u32*)at;
+}
+extern "C" __global__ void another_blocks_shared(u32* g) {
+  s[lane()] = blockIdx.x;
+  g[64 + 32 * blockIdx.x + lane()] = given(g, s)[lane()];  // <- reported
+}
+extern "C" __global__ void another_blocks_shared_right(u32* g) {
+  s[lane()] = blockIdx.x;
+  g[64 + 32 * blockIdx.x + lane()] = given(g, g + 256)[lane()] + s[lane()];
+}
+
+extern "C" __global__ void flag_found_at_once(u32* g) {
+  volatile u32* v = g;
+  if (lane()) return;
+  if (blockIdx.x == 0) {
+    v[1] = 7;
+    v[0] = 1;
+  } else {
+    while (v[0] == 0) ;
+    g[64] = v[1];  // <- reported
+  }
+}
+extern "C" __global__ void flag_found_at_once_right(u32* g) {
+  volatile u32* v = g;
+  if (lane()) return;
+  if (blockIdx.x == 0) {
+    v[1] = 7;
+    __threadfence();
+    v[0] = 1;
+  } else {
+    while (v[0] == 0) ;
+    __threadfence();
+    g[64] = v[1];
+  }
+}
+
+extern "C" __global__ void undefined_lanes_stored(u32* g) {
+  if (lane() < 8) return;
+  u32 before = __shfl_up_sync(0xffffff00, lane(), 1);  // <- reported
+  g[lane()] = lane() - before;
+}
+extern "C" __global__ void undefined_lanes_stored_right(u32* g) {
+  if (lane() < 8) return;
+  u32 before = __shfl_up_sync(0xffffff00, lane(), 1);
+  g[lane()] = lane() == 8 ? 0 : lane() - before;
+  u32 last = __shfl_down_sync(0xffffff00, lane(), 1);
+  if (lane() < 31) g[32 + lane()] = last;
+}
 #endif
