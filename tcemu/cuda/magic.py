@@ -50,8 +50,44 @@ class Template:
             raise UnknownKey(f"{error} {how}") from None
         return kernel
 
+    def __call__(self, *args: Any, **options: Any) -> NoReturn:
+        """Raise OperandError: it is not known which instantiation is meant."""
+        raise OperandError(
+            f"{self.name} is a template: name its arguments in brackets, as text or Python's types, before the grid: "
+            f'{self.name}["64"][grid, block](...), as in {self.name}<64><<<grid, block>>>(...)'
+        )
+
     def __repr__(self) -> str:
         return f'<kernel template {self.name}: {self.name}["64"], with the template\'s arguments, is a kernel>'
+
+
+class Several:
+    """Kernels of one name, as they are written: Python cannot tell which one is meant.
+
+    >>> from tcemu.cuda.magic import Several
+    >>> Several("f", ["f(int*)", "f(float*)"])
+    <2 kernels called f>
+    """
+
+    def __init__(self, name: str, written: list[str], module: str = "") -> None:
+        self.name, self.written, self.module = name, written, module
+
+    @property
+    def note(self) -> str:
+        """What a user should know of them."""
+        how = "" if self.module else " after %%cuda -o module"
+        one = f"{self.module or 'module'}[{self.written[0]!r}]"
+        return f"{len(self.written)} kernels are called {self.name}; {one} is one of them{how}"
+
+    def __getitem__(self, configuration: Any) -> NoReturn:
+        raise OperandError(self.note)
+
+    def __call__(self, *args: Any, **options: Any) -> NoReturn:
+        """Raise OperandError."""
+        self[()]
+
+    def __repr__(self) -> str:
+        return f"<{len(self.written)} kernels called {self.name}>"
 
 
 def _in_cpp(argument: Any) -> str:
@@ -132,9 +168,11 @@ def cell(shell: Any, line: str, body: str) -> None:
         raise
     for warning in module.warnings:
         print(warning, file=sys.stderr)  # noqa: T201 - a compiler's warnings
-    given = names(module) or {
-        each: Device(each, text) for each, text in (cuda_functions(f"%%cuda {line}\n{body}") or {}).items()
-    }
+    given = names(module)
+    if not module.kernels:
+        functions = cuda_functions(f"%%cuda {line}\n{body}") or {}
+        given |= {each: Device(each, text) for each, text in functions.items() if each not in given}
+    given |= {name: Several(name, written, asked.module) for name, written in _ambiguous(module).items()}
     for note in _notes(module, asked.module, given):
         print(f"Note: {note}", file=sys.stderr)  # noqa: T201 - likewise
     _cells(shell)[f"Cell In[{_number(shell)}]"] = body
@@ -222,8 +260,7 @@ def _notes(module: Module, asked: str, given: Mapping[str, Any]) -> Iterator[str
         yield "the cell has no kernel: a kernel is a function with __global__ before `void`"
     whole = asked or "module"
     how = "" if asked else f" after %%cuda -o {whole}"
-    for name, several in _ambiguous(module).items():
-        yield f"{len(several)} kernels are called {name}; {whole}[{several[0]!r}] is one of them{how}"
+    yield from (each.note for each in given.values() if isinstance(each, Several))
     if module.variables and not asked:
         yield f"Python reads and sets the variable {module.variables[0]} as {whole}[{module.variables[0]!r}]{how}"
 

@@ -80,6 +80,9 @@ __global__ void g(cudaTextureObject_t t, float* x) { *x = tex1Dfetch<float>(t, 0
     "%%cuda\n__device__ int half(int x) { return x / 2; }",
     "half",
     "half(3)",
+    "%%cuda\n__global__ void twice(int* x) {}\n__global__ void twice(float* x) {}",
+    "twice(1, 32, y)",
+    "add(1, 4, y)",
 ]
 PROBE = """
 import sys
@@ -149,6 +152,10 @@ def test_what_has_no_name_in_python_is_told(shown):
     assert told[at - 1] == "", "its cell says nothing"
     assert told[at + 1].endswith("half is a __device__ function: a kernel can call it, but Python cannot")
     assert "magic.py" not in told[at + 1]
+    assert told[at + 3].endswith(
+        "2 kernels are called twice; module['twice(int*)'] is one of them after %%cuda -o module"
+    )
+    assert told[at + 4].endswith('add["64"][grid, block](...), as in add<64><<<grid, block>>>(...)')
     assert "add<float, 5> is no instantiation of the template add" in " ".join(shown[14].split())
 
 
