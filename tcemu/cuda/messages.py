@@ -40,6 +40,13 @@ _ADVICE = {
     r"device-side kernel launch|identifier \"cuda(?:DeviceSynchronize|StreamCreate\w*)\" is undefined": (
         "A kernel cannot launch another here (no dynamic parallelism); launch both from Python, one after the other"
     ),
+    r"no storage class or type specifier\n\s*(\w+) *<<<": (
+        "The launch of {0} is in no function. Python launches it, in another cell: {0}[grid, block](...), with numpy "
+        "arrays as arguments"
+    ),
+    r"no storage class or type specifier\n\s*(cuda\w+) *\(": (
+        "{0} is in no function, and not needed: a kernel gets numpy arrays as its arguments"
+    ),
     r'identifier "__(shfl(?:_up|_down|_xor)?|any|all|ballot)" is undefined': (
         "CUDA has __{0}_sync instead, whose first argument is a mask of lanes: 0xffffffff for the whole warp"
     ),

@@ -113,6 +113,14 @@ def test_macros_and_folders(tmp_path):
         ('no instance of overloaded function "tex2D" matches the argument list', "no textures"),
         ('namespace "std" has no member "vector"', "std::vector is for the host only"),
         ('identifier "concept" is undefined', "-std=c++20"),
+        (
+            "this declaration has no storage class or type specifier\n  k<<<1, 32>>>(x);",
+            "Python launches it, in another cell: k[grid, block](...)",
+        ),
+        (
+            "this declaration has no storage class or type specifier\n  cudaMalloc(&x, 4);",
+            "cudaMalloc is in no function, and not needed",
+        ),
         ('identifier "z" is undefined', ""),
     ],
 )
