@@ -178,7 +178,7 @@ class Bytes:
 
     def _outside(self, addresses: Array, size: int) -> Array:
         if self._heap is not None:
-            return np.array([not self.holds(each, each + size) for each in addresses.tolist()])
+            return np.array([not self.holds(each, each + size) for each in addresses.tolist()], bool)
         if len(self._starts) == 1:
             return np.asarray((addresses < self._starts[0]) | (addresses > self._ends[0] - size))
         if not len(self._starts):

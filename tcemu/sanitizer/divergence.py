@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from tcemu.instructions import Instruction
 from tcemu.machine.events import (
     Accessed,
     BarrierArrived,
@@ -17,9 +18,15 @@ from tcemu.machine.events import (
     WgmmaIssued,
     WgmmaWaited,
 )
+from tcemu.machine.masks import FULL
 from tcemu.sanitizer.block import Block, ForAccesses, ForInstructions, Handlers, exchanges, together
 from tcemu.sanitizer.membermasks import Membermasks
 from tcemu.sanitizer.report import Earlier, lanes_of, many
+
+_INCOMPLETE = (
+    "Keep all 32 lanes of the warp until its last instruction on a matrix: launch blocks of whole warps, and put what "
+    "only some lanes do into a condition, rather than return."
+)
 
 
 class Divergence:
@@ -52,6 +59,8 @@ class Divergence:
         _, warp, active, _ = by
         present = self._present[warp]
         if active == present:
+            if active != FULL:
+                self._incomplete(by, instruction)
             if self._loads[warp] and instruction.sync:
                 self._clocks.meet(warp)
         elif instruction.aligned:
@@ -63,7 +72,20 @@ class Divergence:
         if self._clocks.apart:
             self._clocks.gather(warp, active)
 
+    def _incomplete(self, by: By, instruction: Instruction) -> None:
+        """All lanes that the warp still has execute an instruction: one on a matrix needs the others, too."""
+        if instruction.aligned and instruction.fragments:
+            missing = lanes_of(FULL & ~by.active)
+            message = (
+                f"warp {by.warp} executes {instruction} without {many('lane', missing)}, which have exited, or which "
+                f"the block does not have: a matrix lies in the registers of all 32 lanes"
+            )
+            what = many("lane", missing)
+            self._block.report("aligned-divergent", by, message, what=what, remedy=_INCOMPLETE)
+
     def _exchanged(self, event: Accessed) -> None:
+        if event.by.active == self._present[event.by.warp] != FULL:
+            self._incomplete(event.by, event.instruction)
         self._meet(event.by, event.instruction.opcode)
 
     def _fenced(self, event: WgmmaFenced) -> None:

@@ -52,6 +52,7 @@ RULE_OF = {
     "another_blocks_shared": {"out-of-range"},
     "flag_found_at_once": {"stale-load"},
     "undefined_lanes_stored": {"absent-lanes"},
+    "multiplied_after_an_exit": {"aligned-divergent"},
     "swap_global": {"global-race"},
     "swap_shared": {"shared-race"},
     "swap_lanes": {"lane-race"},

@@ -818,4 +818,20 @@ extern "C" __global__ void undefined_lanes_stored_right(u32* g) {
   u32 last = __shfl_down_sync(0xffffff00, lane(), 1);
   if (lane() < 31) g[32 + lane()] = last;
 }
+
+static __device__ float product(u32 a) {  // one element of what mma.m16n8k16 gives
+  float d[4] = {};
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %4, %4, %4}, {%4, %4}, {%0, %1, %2, %3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a));
+  return d[0];
+}
+extern "C" __global__ void multiplied_after_an_exit(u32* g) {
+  if (lane() >= 16) return;
+  g[lane()] = product(g[lane()]);  // <- reported
+}
+extern "C" __global__ void multiplied_after_an_exit_right(u32* g) {
+  u32 d = product(lane() < 16 ? g[lane()] : 0);
+  if (lane() >= 16) return;
+  g[lane()] = d;
+}
 #endif
