@@ -24,7 +24,7 @@ from tcemu.sanitizer.membermasks import Membermasks
 from tcemu.sanitizer.report import Earlier, lanes_of, many
 
 _INCOMPLETE = (
-    "Keep all 32 lanes of the warp until its last instruction on a matrix: launch blocks of whole warps, and put what "
+    "Keep all 32 lanes of the warp until its last product: launch blocks of whole warps, and put what "
     "only some lanes do into a condition, rather than return."
 )
 
@@ -73,19 +73,17 @@ class Divergence:
             self._clocks.gather(warp, active)
 
     def _incomplete(self, by: By, instruction: Instruction) -> None:
-        """All lanes that the warp still has execute an instruction: one on a matrix needs the others, too."""
-        if instruction.aligned and instruction.fragments:
+        """All lanes that the warp still has execute an instruction: a product of matrices needs the others, too."""
+        if {"a", "b", "d"} <= set(instruction.fragments):
             missing = lanes_of(FULL & ~by.active)
             message = (
                 f"warp {by.warp} executes {instruction} without {many('lane', missing)}, which have exited, or which "
-                f"the block does not have: a matrix lies in the registers of all 32 lanes"
+                f"the block does not have: the matrices lie in the registers of all 32 lanes"
             )
             what = many("lane", missing)
             self._block.report("aligned-divergent", by, message, what=what, remedy=_INCOMPLETE)
 
     def _exchanged(self, event: Accessed) -> None:
-        if event.by.active == self._present[event.by.warp] != FULL:
-            self._incomplete(event.by, event.instruction)
         self._meet(event.by, event.instruction.opcode)
 
     def _fenced(self, event: WgmmaFenced) -> None:
