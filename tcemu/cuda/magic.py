@@ -82,7 +82,7 @@ class Several:
     def __getitem__(self, configuration: Any) -> NoReturn:
         raise OperandError(self.note)
 
-    def __call__(self, *args: Any, **options: Any) -> NoReturn:
+    def __call__(self, *args: Any, **options: Any) -> None:
         """Raise OperandError."""
         self[()]
 
