@@ -9,6 +9,10 @@ from typing import NamedTuple
 _TOP_LEVEL = re.compile(r"[][<>(){},]")
 #: The namespace in which the compiler puts what is static in a file. C++ reserves names that begin like this.
 _OF_THE_FILE = re.compile(r"\b_INTERNAL_\w+::")
+#: The arguments of a template that has none within its own; "->" closes nothing.
+_ARGUMENTS = re.compile(r"<(?:->|[^<>])*>")
+#: Characters of a name that a reader takes in at once.
+_LONG = 80
 
 
 class CxxName(NamedTuple):
@@ -44,6 +48,21 @@ def demangle(name: str) -> CxxName:
         return CxxName(short)
     parameters = (_OF_THE_FILE.sub("", types) for types in signature.parameters)
     return CxxName(short, tuple(each for types in parameters for each in _split(types)))
+
+
+def abridged(name: str) -> str:
+    """A name for a message: of a long one, as CuTe's are, the arguments of templates are left out.
+
+    >>> from tcemu.assembly.names import abridged
+    >>> abridged("gemm<64>")
+    'gemm<64>'
+    >>> abridged(f"cutlass::device_kernel<Gemm<{', '.join(['cute::C<64>'] * 9)}> >")
+    'cutlass::device_kernel<...>'
+    """
+    found = 1 if len(name) > _LONG else 0
+    while found:
+        name, found = _ARGUMENTS.subn("\0", name)
+    return name.replace("\0", "<...>")
 
 
 def _split(types: str) -> list[str]:

@@ -8,6 +8,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from tcemu.assembly.names import abridged
 from tcemu.errors import ranges
 from tcemu.machine.events import By, Site
 from tcemu.machine.sites import callers_of
@@ -175,8 +176,8 @@ class Report:
         times = f", {self.count} times" if self.count > 1 else ""
         lines = [
             f"{self.severity} {self.rule}: {self.about.title}",
-            f"  at {self.site} in {self.site.function} ({where}{times})",
-            *(f"    called at {caller} in {caller.function}" for caller in self.callers),
+            f"  at {self.site} in {abridged(self.site.function)} ({where}{times})",
+            *(f"    called at {caller} in {abridged(caller.function)}" for caller in self.callers),
             f"  {self.message}",
         ]
         if self.what:

@@ -2,7 +2,9 @@
 
 import pytest
 
-from tcemu.assembly.names import demangle
+from tcemu.assembly.names import abridged, demangle
+from tcemu.machine.events import By, Site
+from tcemu.sanitizer.report import Report
 
 
 @pytest.mark.parametrize(
@@ -34,3 +36,29 @@ def test_names(name, short, parameters):
     found = demangle(name)
     assert found == (short, parameters)
     assert str(found) == (short if parameters is None else f"{short}({', '.join(parameters)})")
+
+
+INTS = ", ".join(["cute::C<64>"] * 10)
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("gemm<64, cute::C<8> >", "gemm<64, cute::C<8> >"),
+        (f"cutlass::device_kernel<Kernel<{INTS}>, Other>", "cutlass::device_kernel<...>"),
+        (f"cute::Copy<{INTS}>::operator()<float>", "cute::Copy<...>::operator()<...>"),
+        (f"cute::Copy<{INTS}>::operator->", "cute::Copy<...>::operator->"),
+        (f"cute::Copy<{INTS}>::operator<", "cute::Copy<...>::operator<"),
+        ("a" * 100, "a" * 100),
+    ],
+)
+def test_long_names_in_messages(name, wanted):
+    assert abridged(name) == wanted
+
+
+def test_a_report_abridges_the_names_of_functions_and_keeps_them():
+    site = Site("gemm.cuh", 7, f"gemm<{INTS}>", (Site("gemm.cu", 9, f"kernel<{INTS}>"),))
+    report = Report("lanes-disagree", "", By(0, 0, 1, site))
+    assert "at gemm.cuh:7 in gemm<...> (block 0" in str(report)
+    assert "called at gemm.cu:9 in kernel<...>\n" in str(report)
+    assert report.site.function == f"gemm<{INTS}>"
