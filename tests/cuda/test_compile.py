@@ -590,6 +590,34 @@ def test_extensions_of_pytorch():
     assert np.array_equal(x, 2 * np.arange(32))
 
 
+def test_accessors_of_pytorch():
+    """As in PyTorch's tutorial on extensions: the accessor's layout is that of c10, and its last dimension has gaps."""
+    source = """#include <torch/extension.h>
+    template <class scalar_t> __global__ void rows(
+        const torch::PackedTensorAccessor32<scalar_t, 2, torch::RestrictPtrTraits> x,
+        torch::PackedTensorAccessor64<scalar_t, 3> y, at::acc_type<at::Half, true>* sums) {
+        for (int i = 0; i < x.size(1); ++i) {
+            y[threadIdx.x][i][0] = 2 * x[threadIdx.x][i];
+            sums[threadIdx.x] += x[threadIdx.x][i];
+        }
+    }
+    void forward(torch::Tensor x, torch::Tensor y, torch::Tensor z) {
+        rows<float><<<1, 4>>>(x.packed_accessor32<float, 2, torch::RestrictPtrTraits>(),
+                              y.packed_accessor64<float, 3>(), z.data_ptr<float>());
+    }"""
+    x, y, sums = np.arange(24, dtype=np.float32).reshape(4, 6), np.zeros((4, 6, 2), np.float32), np.zeros(4, np.float32)
+
+    def accessor(array, kind):
+        shapes = array.shape, (each // array.itemsize for each in array.strides)
+        sizes, strides = ([kind(each) for each in several] for several in shapes)
+        return cuda.struct("Accessor", data=array, sizes=sizes, strides=strides)
+
+    cuda.compile(source)["rows<float>"](1, 4, accessor(x, np.int32), accessor(y, np.int64), sums)
+    assert np.array_equal(y[:, :, 0], 2 * x)
+    assert not y[:, :, 1].any()
+    assert np.array_equal(sums, x.sum(1))
+
+
 def test_headers_of_pytorch_cost_no_compilations(monkeypatch):
     asked = []
     ask = compiler.ask

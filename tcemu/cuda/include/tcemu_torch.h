@@ -40,6 +40,45 @@ template <class T> struct alignas(2 * sizeof(T)) complex {
 }  // namespace c10
 namespace at {
 using c10::Half, c10::BFloat16;
+template <class T> struct DefaultPtrTraits { using PtrType = T*; };
+template <class T> struct RestrictPtrTraits { using PtrType = T* __restrict__; };
+/// Elements of a tensor, whose sizes and strides lie elsewhere.
+template <class T, size_t N, template <class> class Traits = DefaultPtrTraits, class Index = int64_t> struct TensorAccessor {
+    using PtrType = typename Traits<T>::PtrType;
+    PtrType data_;
+    const Index *sizes_, *strides_;
+    C10_HOST_DEVICE TensorAccessor(PtrType data, const Index* sizes, const Index* strides)
+        : data_(data), sizes_(sizes), strides_(strides) {}
+    C10_HOST_DEVICE Index size(Index i) const { return sizes_[i]; }
+    C10_HOST_DEVICE Index stride(Index i) const { return strides_[i]; }
+    C10_HOST_DEVICE PtrType data() const { return data_; }
+    C10_HOST_DEVICE decltype(auto) operator[](Index i) const {
+        if constexpr (N == 1) return (data_[strides_[0] * i]);
+        else return TensorAccessor<T, N - 1, Traits, Index>(data_ + strides_[0] * i, sizes_ + 1, strides_ + 1);
+    }
+};
+/// The same with its sizes and strides, as a kernel's argument.
+template <class T, size_t N, template <class> class Traits = DefaultPtrTraits, class Index = int64_t>
+struct GenericPackedTensorAccessor {
+    using PtrType = typename Traits<T>::PtrType;
+    PtrType data_;
+    Index sizes_[N], strides_[N];
+    C10_HOST_DEVICE Index size(Index i) const { return sizes_[i]; }
+    C10_HOST_DEVICE Index stride(Index i) const { return strides_[i]; }
+    C10_HOST_DEVICE PtrType data() const { return data_; }
+    C10_HOST_DEVICE decltype(auto) operator[](Index i) const {
+        return TensorAccessor<T, N, Traits, Index>(data_, sizes_, strides_)[i];
+    }
+};
+template <class T, size_t N, template <class> class Traits = DefaultPtrTraits>
+using PackedTensorAccessor32 = GenericPackedTensorAccessor<T, N, Traits, int32_t>;
+template <class T, size_t N, template <class> class Traits = DefaultPtrTraits>
+using PackedTensorAccessor64 = GenericPackedTensorAccessor<T, N, Traits, int64_t>;
+template <class T> struct OpMathType { using type = T; };
+template <> struct OpMathType<Half> { using type = float; };
+template <> struct OpMathType<BFloat16> { using type = float; };
+template <class T> using opmath_type = typename OpMathType<T>::type;
+template <class T, bool is_cuda> using acc_type = opmath_type<T>;
 struct PhiloxCudaState {  // of the random numbers of a launch; while a graph is captured, seed and offset are pointers
     union Number {
         uint64_t val;
@@ -58,7 +97,11 @@ C10_DEVICE inline std::tuple<uint64_t, uint64_t> unpack(PhiloxCudaState state) {
 }  // namespace at
 namespace torch {
 using c10::Half, c10::BFloat16;
-}
+using at::DefaultPtrTraits, at::RestrictPtrTraits, at::TensorAccessor, at::GenericPackedTensorAccessor;
+using at::PackedTensorAccessor32, at::PackedTensorAccessor64;
+template <class T, size_t N, template <class> class Traits = DefaultPtrTraits, class Index = int64_t>
+using PackedTensorAccessor = GenericPackedTensorAccessor<T, N, Traits, Index>;
+}  // namespace torch
 namespace pybind11 {}
 template <class T, class Value> C10_DEVICE T gpuAtomicAdd(T* address, Value value) { return atomicAdd(address, T(value)); }
 template <class T, class Value> C10_DEVICE void gpuAtomicAddNoReturn(T* address, Value value) { atomicAdd(address, T(value)); }
