@@ -94,12 +94,12 @@ def seeds(request):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("row", spread(FAULTY, 3, turn(3)), **named)
+@pytest.mark.parametrize("row", spread(FAULTY, 6, turn(6)), **named)
 def test_faulty_kernels_are_reported_under_every_seed(row, seeds):
     check_reported(row, seeds(4))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("row", spread(CORRECT, 2, turn(2)), **named)
+@pytest.mark.parametrize("row", spread(CORRECT, 4, turn(4)), **named)
 def test_correct_kernels_are_not_under_many_seeds(row, seeds):
     check_silent(row, seeds(FEW_SEEDS if row.name in LONG else SEEDS))

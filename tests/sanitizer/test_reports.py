@@ -20,6 +20,7 @@ import kernels_tcgen05_scales  # noqa: F401
 import numpy as np
 import pytest
 from kernels_table import CORRECT, FAULTY, fill, finish, mma, ready
+from quick import spread, turn
 
 import tcemu
 from tcemu.errors import LaunchError, OperandError, UndefinedBehaviour
@@ -75,7 +76,7 @@ def test_raise_ends_the_launch_at_the_first_error():
 
 @pytest.mark.slow
 def test_raise_raises_what_collect_collects_first():
-    for each in FAULTY:
+    for each in spread(FAULTY, 3, turn(3)):
         if each.launch().errors:
             with pytest.raises(UndefinedBehaviour) as caught:
                 each.launch("raise")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from kernels_table import barrier, finish
 from kernels_wild_table import product, small
+from quick import DAY, spread
 from tiles_table import (
     cores,
     half_swizzled,
@@ -52,7 +53,7 @@ def test_what_a_descriptor_misreads_is_right_and_nothing_right_is_misread(writer
     """Whatever LBO, SBO, swizzle and start: the report names the element that the matrix has there."""
     origins, counts = memory(writer), [0, 0]
     numbers = (16, 128, 256, 512, 1024, 2048)
-    for lbo, sbo, swizzle, start in pairs(numbers, numbers, (0, 32, 64, 128), (0, 32, 2048)):
+    for lbo, sbo, swizzle, start in spread(pairs(numbers, numbers, (0, 32, 64, 128), (0, 32, 2048)), 5, DAY):
         descriptor = Descriptor(start, lbo, sbo, swizzle)
         where = tile_addresses(descriptor, descriptor.layout("f16", "K"), np.arange(64), np.arange(16))
         taken = origins[where]
