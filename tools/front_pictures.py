@@ -1,8 +1,9 @@
-"""Draw the pictures of the README with the package itself.
+"""Draw the pictures of the README with the package itself, and lay out docs/card.md for a printer.
 
     .venv/bin/python tools/front_pictures.py
 
-writes docs/fragments.svg, which moves through the lanes of a warp, and docs/race.svg, the order of the README's kernel.
+writes docs/fragments.svg, which moves through the lanes of a warp, docs/race.svg, the order of the README's kernel, and
+docs/card.html, which prints on one page, A4 or Letter.
 docs/course.png is a screenshot of notebook 02 in JupyterLab, 1280 by 860 pixels.
 """
 
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from markdown_it import MarkdownIt
 
 import tcemu
 from tcemu import show
@@ -27,6 +29,21 @@ DOCS = ROOT / "docs"
 MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 #: The lanes that light up in turn, and for how many seconds each.
 LANES, SECONDS = (0, 1, 2, 3, 5, 10, 19, 28), 1.2
+#: What makes the card one page: a printer's landscape, two columns, small type.
+PRINTED = """
+@page { size: landscape; margin: 8mm }
+body { margin: 0; font: 9.5pt/1.35 system-ui, sans-serif; columns: 2; column-gap: 6mm; color: #000; background: #fff }
+h1 { font-size: 15pt; margin: 0 }
+h2 { font-size: 11.5pt; margin: 8pt 0 2pt; break-after: avoid }
+p, ul { margin: 3pt 0 }
+ul { padding-left: 1.2em }
+code { font: 8.2pt/1.3 ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; overflow-wrap: anywhere }
+table { border-collapse: collapse; width: calc(100% - 1px); break-inside: avoid }
+th, td { border: 0.5pt solid #999; padding: 1pt 3pt; text-align: left; vertical-align: top }
+th:empty { padding: 0; border: 0 }
+.layout { white-space: nowrap }
+@media print { body > p:last-child { display: none } }
+"""
 
 
 def moving(frames: Sequence[Picture], title: str, description: str) -> str:
@@ -57,8 +74,18 @@ def readmes_kernel() -> Kernel:
     return kernel
 
 
+def card() -> str:
+    """docs/card.md as a page that a browser prints."""
+    body = MarkdownIt().enable("table").render((DOCS / "card.md").read_text(encoding="utf-8"))
+    body = re.sub("<code>([^<]*-&gt;[^<]*)  ([^<]*)</code>", r'<code class="layout">\1<br>\2</code>', body)
+    body = re.sub(r"(?<=\w)(\.|::)(?=\w)", r"\1<wbr>", body)  # opcodes may break after a qualifier
+    head = f'<meta charset="utf-8"><title>Tensor cores on one page</title><style>{PRINTED}</style>'
+    return f'<!doctype html><html lang="en"><head>{head}</head><body>\n{body}</body></html>\n'
+
+
 def write(folder: Path) -> None:
-    """Write the pictures into a folder."""
+    """Write the pictures and the card into a folder."""
+    (folder / "card.html").write_text(card(), encoding="utf-8")
     maps = [show.mma_map(tcemu.parse(MMA), lane=lane) for lane in LANES]
     words = f"Which lane holds which elements of {MMA}: lanes {', '.join(map(str, LANES))} light up in turn."
     (folder / "fragments.svg").write_text(moving(maps, "Fragments of one mma", words), encoding="utf-8")
