@@ -218,15 +218,13 @@ def approximations(file: dict[str, Any], rows: dict[str, tuple[int, Any]], ask: 
 # ---------------------------------------------------------------------------------------------------- the GPU
 
 
-def on_gpu(names: list[str]) -> tuple[str, Ask]:
-    """The GPU's name, and what asks it, in a kernel for every `TOGETHER` rows."""
+def on_gpu(names: list[str]) -> tuple[dict[str, str], Ask]:
+    """What the GPU, its driver and the compiler are, and what asks it, in a kernel for every `TOGETHER` rows."""
     from cuda.bindings import driver
 
-    from tools.record_cuda import checked, compiled
+    from tools.record_cuda import begun, checked, compiled
 
-    checked(driver.cuInit(0))
-    device = checked(driver.cuDeviceGet(0))
-    checked(driver.cuCtxSetCurrent(checked(driver.cuDevicePrimaryCtxRetain(device))))
+    about = begun()
 
     def ptx(first: int) -> bytes:
         path = Path(folder) / f"{first}.cu"
@@ -250,18 +248,19 @@ def on_gpu(names: list[str]) -> tuple[str, Ask]:
         checked(driver.cuMemcpyDtoH(found.ctypes.data, sums, found.nbytes))
         return found
 
-    return checked(driver.cuDeviceGetName(100, device)).decode().strip("\0 "), ask
+    return about, ask
 
 
 def main() -> None:
     """Record both files."""
     out = Path(sys.argv[1])
+    out.mkdir(parents=True, exist_ok=True)
     file, other = (dict(np.load(GOLDEN / f"sm_90a-{name}.npz")) for name in ("alu", "approximations"))
     names = file["names"].tolist()
-    gpu, ask = on_gpu(names)
+    about, ask = on_gpu(names)
     rows = {name: (number, file["kinds"][number]) for number, name in enumerate(names)}
     np.savez_compressed(out / "sm_90a-approximations.npz", **approximations(other, rows, ask))
-    np.savez_compressed(out / "sm_90a-alu.npz", **recorded(file, ask) | {"about": np.array(json.dumps({"gpu": gpu}))})
+    np.savez_compressed(out / "sm_90a-alu.npz", **recorded(file, ask) | {"about": np.array(json.dumps(about))})
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import hashlib
 import json
 import lzma
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -85,15 +86,26 @@ def ran(case: Case, ptx: str) -> list[Any]:
     return [array for array, _ in arrays]
 
 
-def main() -> None:
-    """Record every case."""
-    from cuda.bindings import driver
+def begun() -> dict[str, str]:
+    """Makes the first GPU the current one, and says which it is, its driver and the compiler."""
+    from cuda.bindings import driver, nvrtc
 
-    out = Path(sys.argv[1])
     checked(driver.cuInit(0))
     device = checked(driver.cuDeviceGet(0))
     checked(driver.cuCtxSetCurrent(checked(driver.cuDevicePrimaryCtxRetain(device))))
-    name = checked(driver.cuDeviceGetName(100, device)).decode().strip("\0 ")
+    asked = ["nvidia-smi", "--id=0", "--query-gpu=driver_version", "--format=csv,noheader"]
+    return {
+        "gpu": checked(driver.cuDeviceGetName(100, device)).decode().strip("\0 "),
+        "driver": subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip(),  # noqa: S603 - ours
+        "compiler": "NVRTC {}.{}".format(*checked(nvrtc.nvrtcVersion())),
+    }
+
+
+def main() -> None:
+    """Record every case."""
+    out = Path(sys.argv[1])
+    out.mkdir(parents=True, exist_ok=True)
+    about = begun()
     texts: dict[str, str] = {}
     hashes: dict[str, list[str]] = {}
     outputs: dict[str, Any] = {}
@@ -105,7 +117,7 @@ def main() -> None:
         hashes[str(case)] = [hashlib.sha256(each.tobytes()).hexdigest() for each in arrays]
         outputs |= {f"{case}-{number}": each for number, each in enumerate(arrays)}
         print(case, flush=True)
-    golden = {"gpu": name, "options": OPTIONS, "ptx": texts, "sha256": hashes}
+    golden = {**about, "options": OPTIONS, "ptx": texts, "sha256": hashes}
     (out / "sm_90a-cuda.json.xz").write_bytes(lzma.compress(json.dumps(golden, indent=1).encode(), preset=9))
     np.savez_compressed(out / "outputs.npz", **outputs)
 

@@ -50,8 +50,8 @@ class Divergence:
         }
 
     def _arrived(self, event: BarrierArrived) -> None:
-        """A whole warp arrives at a barrier; of a part of one, Issued tells."""
-        if event.by.active == self._present[event.by.warp]:
+        """A whole warp arrives at a barrier. Of a part of one, Issued tells; one that does not wait may be in parts."""
+        if event.by.active == self._present[event.by.warp] and (event.waits or event.instruction.aligned):
             self._issued(event)
 
     def _issued(self, event: Issued | BarrierArrived) -> None:

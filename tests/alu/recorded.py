@@ -1,6 +1,6 @@
 """Recordings of ordinary instructions, as sums, and what is needed to compare with them.
 
-tests/golden/sm_90a-alu.npz has, for each of 6,580 instructions, the kinds of its operands and sums of its answers: for
+tests/golden/sm_90a-alu.npz has, for each of 6,568 instructions, the kinds of its operands and sums of its answers: for
 all combinations of special operands, for 2^14 and for 2^20 random ones, and where there is one operand of at most 32
 bits, for all of them. A name may end in an immediate, or in a bar where the result is a pair. Operands are made as the
 recorder made them. The last two digits of a kind are its bits, those
@@ -93,7 +93,7 @@ def _golden():
 
 @cache
 def recorded():
-    """Every recorded row; some of them the table does not have."""
+    """Every recorded row."""
     file = _golden()
     kinds = [[int(kind) for kind in each if kind] for each in file["kinds"]]
     sums = [file[name] for name in ("special", "first", "random", "every")]

@@ -74,7 +74,7 @@ def test_the_manuals_pseudocode(opcode):
 
 
 def test_the_corpus_has_all_forms():
-    """An H100 has answered for these kernels: tests/cuda/test_silicon.py."""
+    """An H200 has answered for these kernels: tests/cuda/test_silicon.py."""
     text = json.loads(lzma.decompress((GOLDEN / "sm_90a-cuda.json.xz").read_bytes()))["ptx"]["video"]
     assert set(re.findall(r"^\s*(v[a-z]+[24]\.[\w.]+) ", text, re.MULTILINE)) == set(OPCODES)
 

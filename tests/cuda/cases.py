@@ -41,12 +41,12 @@ class Case:
         return f"{self.file}-{self.kernel}"
 
 
-def _reals(dtype: type[Any] = np.float32, spread: float = 12) -> Callable[[np.random.Generator], Any]:
+def _reals(dtype: type[Any] = np.float32, spread: int = 12) -> Callable[[np.random.Generator], Any]:
     """Numbers of many sizes, of both signs, and the special ones."""
 
     def make(rng: np.random.Generator) -> Any:
         with np.errstate(all="ignore"):
-            x = (rng.standard_normal(N) * np.exp2(rng.uniform(-spread, spread, N))).astype(dtype)
+            x = np.ldexp(rng.standard_normal(N), rng.integers(-spread, spread, N)).astype(dtype)  # exact everywhere
             info = np.finfo(dtype)
             special = [0, -0.0, 1, -1, 0.5, 2, np.inf, -np.inf, np.nan, info.max, -info.max, info.tiny, -info.tiny]
             special += [info.smallest_subnormal, 3 * info.smallest_subnormal, 1 - info.epsneg, 1 + info.eps]
@@ -58,11 +58,11 @@ def _reals(dtype: type[Any] = np.float32, spread: float = 12) -> Callable[[np.ra
     return make
 
 
-def _unary(rows: int, real: type[Any] = np.float32, out: type[Any] = np.float32, spread: float = 12) -> Any:
+def _unary(rows: int, real: type[Any] = np.float32, out: type[Any] = np.float32, spread: int = 12) -> Any:
     return lambda rng: (_reals(real, spread)(rng), np.zeros(rows * N, out), np.int32(N))
 
 
-def _binary(rows: int, real: type[Any] = np.float32, out: type[Any] = np.float32, spread: float = 12) -> Any:
+def _binary(rows: int, real: type[Any] = np.float32, out: type[Any] = np.float32, spread: int = 12) -> Any:
     def make(rng: np.random.Generator) -> tuple[Any, ...]:
         x, y = _reals(real, spread)(rng), _reals(real, spread)(rng)
         return x, rng.permutation(y), np.zeros(rows * N, out), np.int32(N)

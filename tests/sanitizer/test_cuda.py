@@ -196,3 +196,31 @@ def test_pipelines_of_cuda(target, row):
                 module[name](1, 128, given, found, parts, seed=seed, policy=policy)
                 wanted = given.reshape(parts, width)
                 assert (found == (wanted if name == "thread_scope" else wanted[:, ::-1])).all()
+
+
+IN_PARTS = """
+__global__ void in_parts(int* out) {
+    __shared__ int s[64];
+    int t = threadIdx.x;
+    s[t] = 0;
+    __syncthreads();
+    if (t < 16) {
+        asm volatile("barrier.OPERATION 1, 64;" ::: "memory");
+    } else if (t < 32) {
+        s[t] = 1;
+        asm volatile("barrier.OPERATION 1, 64;" ::: "memory");
+    } else {
+        asm volatile("barrier.sync 1, 64;" ::: "memory");
+    }
+    out[t] = s[(t + 16) % 32];
+}
+"""
+
+
+@pytest.mark.parametrize(("operation", "rules"), [("arrive", {"lane-race"}), ("sync", set())])
+@pytest.mark.skipif(not tcemu.cuda.available(), reason="needs NVRTC")
+def test_lanes_that_come_to_a_barrier_in_parts_meet_where_they_wait(operation, rules):
+    kernel = tcemu.cuda.compile(IN_PARTS.replace("OPERATION", operation))["in_parts"]
+    for seed in range(4):
+        reports = kernel(1, 64, np.zeros(64, np.int32), sanitizer="collect", seed=seed).reports
+        assert {each.rule for each in reports} == rules
