@@ -8,18 +8,18 @@ from tcemu.machine import events
 from tcemu.machine.events import Addresses
 from tcemu.timing.banks import BANKS, LANES, WORD, Access, access_named, per_part
 
-#: Bytes that global memory moves at once.
-SECTOR = 32
+#: Bytes that global memory moves at once, and those of a line of the cache, which has four such sectors.
+SECTOR, LINE = 32, 128
 
 
-def sectors(addresses: Addresses, size: int) -> int:
-    """Sectors of 32 bytes that `size` bytes at each of `addresses` (n,) touch, each counted once.
+def sectors(addresses: Addresses, size: int, unit: int = SECTOR) -> int:
+    """Sectors of 32 bytes that `size` bytes at each of `addresses` (n,) touch, each counted once; or others of `unit`.
 
     >>> from tcemu.timing.accesses import sectors
     >>> sectors(4 * np.arange(32), 4), sectors(32 * np.arange(32), 4)  # neighbours; a column
     (4, 32)
     """
-    starts, ends = addresses // SECTOR, (addresses + (size - 1)) // SECTOR
+    starts, ends = addresses // unit, (addresses + (size - 1)) // unit
     span = int((ends - starts).max(initial=0))
     touched = [np.minimum(starts + step, ends) for step in range(span + 1)]
     return len(np.unique(np.concatenate(touched))) if len(addresses) else 0

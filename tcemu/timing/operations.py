@@ -44,9 +44,13 @@ class Op:
     #: Bytes from or to global memory, or of each copy; sectors of 32 bytes that the accesses touch.
     bytes: int = 0
     sectors: int = 0
+    #: Of a store, lines of 128 bytes.
+    lines: int = 0
     writes: bool = False
     #: Copies that it starts, usually one; 0 for all but the first of a multicast.
     copies: list[int] = field(default_factory=list)
+    #: Of a tensor copy, the number of its tensor map; -1: it has none.
+    map: int = -1
     waits: list[Token] = field(default_factory=list)
     gives: list[Token] = field(default_factory=list)
     #: The group that it commits.

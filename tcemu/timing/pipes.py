@@ -4,7 +4,8 @@ A sub-partition issues an instruction of a warp in a clock. How long that keeps 
 "Throughput of Native Arithmetic Instructions" of the CUDA C++ Programming Guide, for compute capability 9.0: results in
 a clock and SM, so an instruction of 32 lanes takes a sub-partition 128 / results clocks. Each pipe names an instruction
 that was measured, whose latency counts for all of the pipe. An instruction that was measured itself has its own costs,
-which differ from the guide's here and there: fma.rn.f16x2 took an H200 2 clocks, fma.rn.f64 1.4 and div.rn.f32 58.
+which differ from the guide's here and there: fma.rn.f16x2 took an H200 1.1 clocks (with a latency of 8, it takes eight
+chains or more), fma.rn.f64 1.4 and div.rn.f32 58.
 
 A kernel in PTX is not what an SM executes. ptxas interleaves independent instructions, so that a stretch between two
 operations takes as long as the busiest pipe, its instructions' issue, or its longest chain, whichever is the longest.
@@ -40,6 +41,8 @@ def _pipe(name: str, results: int, like: str, opcodes: str) -> Pipe:
 # fmt: off
 #: The first one whose pattern matches an opcode; the guide's row is above it.
 PIPES = (
+    # two results in a register: measured, the guide has no row for them
+    _pipe("special", 8, "ex2.approx.f16x2", r"(ex2|tanh)\.approx\..*f16x2$"),
     # reciprocal, its square root, base-2 logarithm and exponential, sine, cosine
     _pipe("special", 16, "ex2.approx.ftz.f32", r"(ex2|lg2|rcp|rsqrt|sqrt|sin|cos|tanh)\.approx"),
     # population count, leading zeros, bit reverse; conversions to integers, and inferred: those of 64-bit types

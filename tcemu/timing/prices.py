@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tcemu.errors import CostUnknown
 from tcemu.instructions import Instruction, parse
 from tcemu.machine.events import SELECTED_SOURCE
-from tcemu.timing.accesses import SECTOR
+from tcemu.timing.accesses import LINE, SECTOR
 from tcemu.timing.costs import WHAT, CostTable
 from tcemu.timing.pipes import Rate, Work, pipe_of, work_of
 
@@ -56,6 +56,17 @@ ASSUMED: Mapping[str, float] = MappingProxyType(
         # to start a bulk copy, and until the warp's next instruction of another kind may change its operands
         "bulk": 30,
         "bulk operands": 140,
+        # a line of 128 bytes more that a store to global memory touches: a warp that stores eight rows of two f32 took
+        # 9.3 cycles with seven others and 10.4 with three, where the same sectors beside each other take 7.9
+        "lines": 0.25,
+        # how much later an SM's first copy lands, and the first by each tensor map, which comes from the L2
+        "first copy": 130,
+        "tensor map": 240,
+        # setmaxnreg: 370 to 470 from the barrier before it to the next instruction, in two kernels on an H200
+        "setmaxnreg": 400,
+        # how long 128 bytes that a product reads or a bulk copy writes occupy the way of data while stores are on it: 0.4
+        # to 0.8 by the parts of wgmma_persistent on an H200, and what fits its whole times on an H100
+        "line": 0.5,
         # shfl, vote, elect and the like
         "exchange": 23,
         # sectors of 32 bytes that an SM copies or loads from the L2 in a cycle
@@ -215,6 +226,18 @@ class Prices:
         most = engine.x[-1]
         return Price(size * engine(most) / most, latency(size))
 
+    @cached_property
+    def copied(self) -> float:
+        """What bulk copies need of the way of data meanwhile: a part of it."""
+        engine, _ = self._bulk[_TENSOR]
+        return ASSUMED["line"] * engine.x[-1] / LINE / engine.y[-1]
+
+    def reads(self, instruction: Instruction, a: str) -> float:
+        """What a wgmma needs of it, to read its operands in shared memory."""
+        columns = instruction.shape.n * (2 if ".sp" in instruction.opcode else 1)
+        lines = (columns + (instruction.shape.m if a == "shared" else 0)) * SECTOR / LINE  # K has 32 bytes
+        return min(ASSUMED["line"] * lines / self.wgmma(instruction, a).interval, 1)
+
     # ------------------------------------------------------------------------------------------ the rest
 
     @cached_property
@@ -238,10 +261,14 @@ class Prices:
         """A load from the L2 into registers: one that may not take what an L1 holds."""
         return self.table.find("ld.relaxed.gpu").median
 
-    def store(self, size: int, sectors: int) -> float:
-        """How long a store of `size` bytes keeps the way to the L2 busy: longer for sectors that it fills in part."""
+    def store(self, size: int, sectors: int, lines: int) -> float:
+        """How long a store of `size` bytes keeps the way to the L2 busy: longer for sectors that it fills in part.
+
+        Those that were measured fill their lines of four sectors; others take longer for each line more.
+        """
         whole, part = self._stored
-        return sectors * (whole if size >= SECTOR * sectors else part)
+        each = whole if size >= SECTOR * sectors else part
+        return sectors * each + max(lines - sectors * SECTOR / LINE, 0) * ASSUMED["lines"]
 
     @cached_property
     def _stored(self) -> tuple[float, float]:
@@ -285,6 +312,8 @@ class Prices:
             return Price(interval, interval)
         if family.startswith("mbarrier") and "wait" in family:
             return Price(ASSUMED["try_wait"], ASSUMED["try_wait"])
+        if family == "setmaxnreg":
+            return Price(ASSUMED["setmaxnreg"], ASSUMED["setmaxnreg"])
         return Price(ASSUMED["issue"], ASSUMED["exchange"] if family.endswith(".sync") else ASSUMED["result"])
 
     def work(self, op: Op) -> Work:

@@ -15,7 +15,8 @@ from typing import Any, Literal
 
 from tcemu.machine import events
 from tcemu.machine.events import By, Event
-from tcemu.timing.accesses import sectors, shared_wavefronts
+from tcemu.machine.tensor_map import TensorMap
+from tcemu.timing.accesses import LINE, sectors, shared_wavefronts
 from tcemu.timing.banks import BANKS, WORD
 from tcemu.timing.flags import Flags
 from tcemu.timing.lifetimes import Lifetimes
@@ -29,6 +30,8 @@ class Recorder:
         self.target = ""
         self.launch = LaunchTrace()
         self.flags = Flags(self.launch)
+        #: the numbers of the tensor maps
+        self.maps: dict[TensorMap, int] = {}
         self._states: dict[int, _Block] = {}
 
     def __call__(self, event: Event) -> None:
@@ -212,6 +215,7 @@ class _Block:
         else:
             op.kind = "global"
             op.sectors += sectors(event.addresses, event.size)
+            op.lines += sectors(event.addresses, event.size, LINE) if op.writes else 0
             if event.order and len(event.addresses):
                 self._recorder.flags.accessed(event, self.warps[event.by.warp].ops)
 
@@ -285,6 +289,8 @@ class _Block:
         op.bytes += copy.bytes
         first = not op.copies
         op.copies.append(copy.bytes if first or copy.owner < 0 else 0)  # a multicast goes through the engine once
+        if copy.tensor_map is not None:
+            op.map = self._recorder.maps.setdefault(copy.tensor_map, len(self._recorder.maps))
         op.kind = "copy" if copy.kind == "cp.async" else "bulk"
         op.writes |= copy.writes[0] == "global"
         space, addresses, size = copy.writes if op.writes else copy.reads

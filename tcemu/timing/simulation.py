@@ -16,6 +16,7 @@ from itertools import count
 
 from tcemu.timing import units
 from tcemu.timing.banks import LANES
+from tcemu.timing.data_path import DataPath
 from tcemu.timing.operations import BlockTrace, LaunchTrace, Op, Token
 from tcemu.timing.order import issue_order
 from tcemu.timing.prices import ASSUMED, PARTITIONS, Prices
@@ -184,7 +185,11 @@ class Multiprocessor:
         self.issue = [0.0] * PARTITIONS
         self.tensor = [0.0] * PARTITIONS
         self.path = [0.0] * PARTITIONS
-        self.banks = self.l2 = self.stores = self.engine = 0.0
+        self.banks = self.l2 = 0.0
+        #: stores, bulk copies and products of wgmma
+        self.way = DataPath(clock.at)
+        #: the tensor maps that it has fetched
+        self.maps: set[int] = set()
         #: pipes of ordinary instructions, by sub-partition and opcode
         self.pipes: defaultdict[tuple[int, str], float] = defaultdict(float)
         #: block and warpgroup whose product the tensor cores computed last, and all that have products
@@ -285,6 +290,13 @@ class Multiprocessor:
     def give(self, warp: Warp, token: Token, when: float, cause: Cause = "issue", issued: float = -1.0) -> None:
         """A warp contributes to a token at the time `when`."""
         self.clock.give(token, when, cause, (warp.block.trace.number, warp.index), issued)
+
+    def map_of(self, op: Op) -> float:
+        """How much longer a copy takes because its tensor map has to be fetched first."""
+        if op.map < 0 or op.map in self.maps:
+            return 0
+        self.maps.add(op.map)
+        return ASSUMED["tensor map"] + (ASSUMED["first copy"] if len(self.maps) == 1 else 0)
 
     def span(
         self, unit: Unit, number: int, start: float, end: float, warp: Warp, op: Op, cause: Cause | None = None

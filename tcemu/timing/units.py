@@ -8,8 +8,7 @@ Each of the four sub-partitions has its own issue slots, tensor core and path; w
     path            from a sub-partition to the memories: for shared memory, and for cp.async
     banks           of shared memory: a wavefront in a cycle
     L2              what the SM loads from it
-    stores          what it stores to the L2
-    copy engine     bulk and tensor copies
+    way             of data through the SM: what it stores to the L2, bulk copies, and the operands of wgmma
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tcemu.timing.data_path import Work
 from tcemu.timing.operations import Kind, Op, Token
 from tcemu.timing.prices import ASSUMED, PARTITIONS
 from tcemu.timing.spans import Cause
@@ -59,8 +59,8 @@ def earliest(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> tuple[float,
         for pipe in sm.prices.work(op).pipes:
             if sm.pipes[part, pipe] > when:
                 when, cause = sm.pipes[part, pipe], "issue"
-    if op.kind == "global" and op.writes and sm.stores - AHEAD > when:
-        when, cause = sm.stores - AHEAD, "global memory"
+    if op.kind == "global" and op.writes and sm.way.until("stores", now) - AHEAD > when:
+        when, cause = sm.way.until("stores", now) - AHEAD, "global memory"
     if op.kind in _PATHS and sm.path[part] - AHEAD > when:
         when, cause = sm.path[part] - AHEAD, _PATHS[op.kind]
     return when, cause  # type: ignore[return-value]
@@ -121,7 +121,7 @@ def _shared(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
 
 def _global(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
     if op.writes:
-        sm.stores = max(now, sm.stores) + sm.prices.store(op.bytes, op.sectors)
+        sm.way.put("stores", now, Work(sm.prices.store(op.bytes, op.sectors, op.lines), 1))
         warp.ready[warp.number] = now
     else:
         sm.l2 = max(now, sm.l2) + op.sectors / ASSUMED["sectors"]
@@ -153,18 +153,29 @@ def _write(sm: Multiprocessor, wavefronts: int, now: float) -> None:
 
 def _bulk(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
     """Bulk and tensor copies, usually one; the measured latency includes that of the wait."""
-    landed = now
+    ends: list[tuple[int, list[Token]]] = []
     for size, token in zip(op.copies, op.gives, strict=True):
-        if size:  # otherwise it is another destination of the same copy
-            price = sm.prices.bulk(op.known, size, writes=op.writes)
-            start = max(now, sm.engine)
-            sm.engine = start + price.interval
-            landed = start + price.latency - ASSUMED["wake"]
-            sm.span("copy engine", 0, now, landed, warp, op)
-        sm.give(warp, token, landed, "copy", now)
+        if size or not ends:
+            ends.append((size, []))
+        ends[-1][1].append(token)  # without a size, it is another destination of the same copy
+    for size, tokens in ends:
+        price, need = sm.prices.bulk(op.known, size, writes=op.writes), sm.prices.copied
+        late = price.latency - price.interval - ASSUMED["wake"] + sm.map_of(op)
+        ended = partial(_landed, sm, warp, op, tokens, now, late)
+        sm.way.put("copies", now, Work(price.interval, need, ended))
     _issue(sm, warp, now, 1)
     warp.held = now + ASSUMED["bulk operands"]
     return now + ASSUMED["bulk"]
+
+
+def _landed(
+    sm: Multiprocessor, warp: Warp, op: Op, tokens: list[Token], issued: float, late: float, _: float, now: float
+) -> None:
+    """The copy engine has done a copy, which lands `late` cycles later."""
+    when = now + max(late, 0)
+    sm.span("copy engine", 0, issued, when, warp, op)
+    for token in tokens:
+        sm.give(warp, token, when, "copy", issued)
 
 
 def _mma(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
@@ -185,16 +196,24 @@ def _wgmma(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
         del block.products[key]
         price, who = sm.prices.wgmma(op.known, op.a), (block.trace.number, key[0])
         sm.multiplying.add(who)
-        start = max(now, *sm.tensor)
+        start = max(now, *sm.tensor, sm.way.until("products", now))
+        before = 0.0 if sm.way.until("products", now) > now else start - now
         if start > now and sm.latest != who:
-            start += sm.prices.switch(op.known, len(sm.multiplying))
+            before += sm.prices.switch(op.known, len(sm.multiplying))
         sm.latest = who
         sm.tensor = [start + price.interval] * PARTITIONS
-        for part in range(PARTITIONS):
-            sm.span("tensor core", part, start, start + price.interval, warp, op)
-        for token in op.gives:
-            sm.give(warp, token, start + price.latency, "product", now)
+        ended = partial(_multiplied, sm, warp, op, now, before)
+        sm.way.put("products", now, Work(before + price.interval, sm.prices.reads(op.known, op.a), ended))
     return now + ASSUMED["descriptors"]
+
+
+def _multiplied(sm: Multiprocessor, warp: Warp, op: Op, issued: float, before: float, began: float, now: float) -> None:
+    """The tensor cores have done a product."""
+    price = sm.prices.wgmma(op.known, op.a)
+    for part in range(PARTITIONS):
+        sm.span("tensor core", part, began + before, now, warp, op)
+    for token in op.gives:
+        sm.give(warp, token, now + price.latency - price.interval, "product", issued)
 
 
 def _addressed(sm: Multiprocessor, warp: Warp, now: float) -> float:

@@ -99,7 +99,7 @@ RUNGS = (
             "The accumulator is a fragment of zeros before the loop: 8 registers in each lane.",
         ),
         ("wmma.mma",),
-        ((64, 32, 48),), _SMALL, _cycles(12500, 10500), _cycles(11255, 9996),
+        ((64, 32, 48),), _SMALL, _cycles(12500, 10600), _cycles(11300, 10122),
     ),
     Rung(
         3, "mma_sync", "Fragments by hand",
@@ -119,7 +119,7 @@ RUNGS = (
             ),
         ),
         ("mma.sync",),
-        ((72, 168, 38),), _SMALL, _cycles(14000, 11500), _cycles(12554, 10298),
+        ((72, 168, 38),), _SMALL, _cycles(14400, 11900), _cycles(12937, 10680),
     ),
     Rung(
         4, "ldmatrix", "Shared memory and ldmatrix",
@@ -139,7 +139,7 @@ RUNGS = (
             "B comes as rows along k too, so ldmatrix needs no .trans; its registers 0 and 2 belong to columns 0-7.",
         ),
         ("ldmatrix", "mma.sync"),
-        _AWKWARD, _SMALL, _cycles(40000, 40000), _cycles(30645, 37206),
+        _AWKWARD, _SMALL, _cycles(40000, 40000), _cycles(31027, 37589),
     ),
     Rung(
         5, "cp_async", "Stages of cp.async",
@@ -156,7 +156,7 @@ RUNGS = (
             "Where may the copy for step + 2 be issued? Its stage is the one that step - 1 has read.",
         ),
         ("cp.async", "ldmatrix", "mma.sync"),
-        _AWKWARD, _SMALL, _cycles(31000, 31000), _cycles(27903, 29364),
+        _AWKWARD, _SMALL, _cycles(31000, 31000), _cycles(28285, 29747),
     ),
     Rung(
         6, "swizzle", "Other banks for other rows",
@@ -171,7 +171,7 @@ RUNGS = (
             "Mind the precedence: in both languages, +, * and % bind more tightly than ^.",
         ),
         ("cp.async", "ldmatrix", "mma.sync"),
-        _AWKWARD, _SMALL, _cycles(8000, 9500), _cycles(7010, 8479),
+        _AWKWARD, _SMALL, _cycles(8400, 9900), _cycles(7392, 8862),
     ),
     Rung(
         7, "wgmma_tma", "wgmma and TMA",
@@ -192,7 +192,7 @@ RUNGS = (
             "TMA sees an mbarrier only after `fence.mbarrier_init`, in the thread that has initialised it.",
         ),
         ("wgmma.mma_async", "cp.async.bulk.tensor"),
-        ((200, 300, 392),), _LARGE, _cycles(28000, 28000), _cycles(26857, 26857),
+        ((200, 300, 392),), _LARGE, _cycles(29800, 29800), _cycles(28610, 28610),
     ),
     Rung(
         8, "warp_specialised", "A producer and consumers",
@@ -207,7 +207,7 @@ RUNGS = (
             "All four warps of the warpgroup execute setmaxnreg, though only one lane copies.",
         ),
         ("wgmma.mma_async", "cp.async.bulk.tensor", "setmaxnreg.inc", "setmaxnreg.dec"),
-        ((200, 300, 392),), _LARGE, _cycles(27000, 27000), _cycles(26010, 26010),
+        ((200, 300, 392),), _LARGE, _cycles(29900, 29900), _cycles(28864, 28864),
     ),
     Rung(
         9, "cluster", "A cluster shares B",
@@ -224,7 +224,7 @@ RUNGS = (
             "No block may exit while the other one signals its mbarriers: end with the barrier of the cluster.",
         ),
         ("wgmma.mma_async", ".multicast::cluster", "setmaxnreg.inc", "setmaxnreg.dec"),
-        ((300, 300, 392),), _LARGE, _cycles(28500, 28500), _cycles(27268, 27220), cluster=(1, 2),
+        ((300, 300, 392),), _LARGE, _cycles(31200, 31200), _cycles(29962, 29914), cluster=(1, 2),
     ),
     Rung(
         10, "persistent", "As many blocks as multiprocessors",
@@ -241,7 +241,7 @@ RUNGS = (
             "The last stage of a tile must be released too; before, the kernel ended there.",
         ),
         ("wgmma.mma_async", ".multicast::cluster", "setmaxnreg.inc", "setmaxnreg.dec"),
-        ((600, 500, 136),), _LARGE, _cycles(26000, 26000), _cycles(24983, 24965), cluster=(1, 2), persistent=True,
+        ((600, 500, 136),), _LARGE, _cycles(28900, 28900), _cycles(27835, 27896), cluster=(1, 2), persistent=True,
     ),
 )  # fmt: skip
 NAMES = tuple(each.name for each in RUNGS)

@@ -53,6 +53,13 @@ TEXTS: _Texts = MappingProxyType(
         "cvt.rn.f16x2.e4m3x2": ".reg .b16 %c{t}; cvt.u16.u32 %c{t}, {d}; cvt.rn.f16x2.e4m3x2 {d}, %c{t};",
         "fma.rn.f16x2": "fma.rn.f16x2 {d}, {d}, {k}, {k};",
         "fma.rn.bf16x2": "fma.rn.bf16x2 {d}, {d}, {k}, {k};",
+        **{
+            f"{name}.{form}x2": f"{name}.{form}x2 {{d}}, {{d}}, {{k}};"
+            for form in ("f16", "bf16")
+            for name in ("add", "mul")  # max, and so all of a chain but its first one, ptxas leaves out
+        },
+        "fma.rn.f16": ".reg .b16 %c{t}, %o{t}; mov.b32 {{%c{t}, _}}, {d}; mov.b32 {{%o{t}, _}}, {k}; "
+        "fma.rn.f16 %c{t}, %c{t}, %o{t}, %o{t}; mov.b32 {d}, {{%c{t}, %c{t}}};",
         "rsqrt.approx.ftz.f32": "rsqrt.approx.ftz.f32 {d}, {d};",
         "lg2.approx.ftz.f32": "lg2.approx.ftz.f32 {d}, {d};",
         "tanh.approx.f32": "tanh.approx.f32 {d}, {d};",
