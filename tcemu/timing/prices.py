@@ -64,8 +64,8 @@ ASSUMED: Mapping[str, float] = MappingProxyType(
         "tensor map": 240,
         # setmaxnreg: 370 to 470 from the barrier before it to the next instruction, in two kernels on an H200
         "setmaxnreg": 400,
-        # how long 128 bytes that a product reads or a bulk copy writes occupy the way of data while stores are on it: 0.4
-        # to 0.8 by the parts of wgmma_persistent on an H200, and what fits its whole times on an H100
+        # how long 128 bytes that a product reads or a bulk copy writes occupy the way of data while stores are on it:
+        # 0.4 to 0.8 by the parts of wgmma_persistent on an H200; this fits its whole times on an H100
         "line": 0.5,
         # shfl, vote, elect and the like
         "exchange": 23,
