@@ -50,7 +50,8 @@ PIPES = (
     # 64-bit floating-point add, multiply, multiply-add
     _pipe("f64", 64, "fma.rn.f64", r"(add|sub|mul|fma|mad|min|max|setp)\..*f64$"),
     # 16-bit floating-point add, multiply, multiply-add: 256 results, two in a register
-    _pipe("fma", 128, "fma.rn.f16x2", r"(add|sub|mul|fma)\..*f16(x2)?$"),
+    _pipe("fma", 128, "fma.rn.f16x2", r"(add|sub|mul|fma)\..*f16x2$"),
+    _pipe("fma", 128, "fma.rn.f16", r"(add|sub|mul|fma)\..*f16$"),
     # 32-bit floating-point add, multiply, multiply-add
     _pipe("fma", 128, "fma.rn.f32", r"(add|sub|mul|fma|mad)\..*f32$"),
     # 32-bit integer multiply, multiply-add

@@ -60,15 +60,16 @@ def test_the_first_copy_waits_for_its_tensor_map():
     def kernel(warp, first, second):
         if warp.elect_sync().any():
             warp.mbarrier_init(16384, 1)
-        for phase, source in enumerate((first, first, second, second)):
+        one, other = (tcemu.TensorMap.of(each, (128, 64), swizzle=128) for each in (first, second))
+        for phase, source in enumerate((one, one, other, other)):
             with warp.only(warp.laneid == 0):
                 warp.mbarrier_arrive_expect_tx(16384, 16384)
                 warp.cp_async_bulk_tensor_shared_global(0, source, (0, 0), 16384)
             warp.mbarrier_wait(16384, phase % 2)
 
-    maps = [tcemu.tensor_map(np.zeros((128, 64), np.float16), box=(128, 64), swizzle=128) for _ in range(2)]
+    data = [np.zeros((128, 64), np.float16) for _ in range(2)]
     timeline = Timeline()
-    tcemu.launch(kernel, args=maps, shared=32768, observers=[timeline], sanitizer="off")
+    tcemu.launch(kernel, args=data, shared=32768, observers=[timeline], sanitizer="off")
     took = [span.end - span.start for span in timeline.spans if span.unit == "copy engine"]
     assert np.diff(took) == pytest.approx(
         [-ASSUMED["tensor map"] - ASSUMED["first copy"], ASSUMED["tensor map"], -ASSUMED["tensor map"]]

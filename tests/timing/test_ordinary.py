@@ -103,6 +103,20 @@ def test_the_guide_s_throughput_is_what_was_measured(opcode):
     )
 
 
+@pytest.mark.parametrize("opcode", ["add.f16x2", "mul.bf16x2", "fma.rn.f16x2", "fma.rn.f16"])
+def test_sixteen_bit_arithmetic_reaches_the_guide_s_throughput_with_sixteen_warps(opcode):
+    """With fewer it waits for its latency of 8: a sub-partition's warp has 8 chains."""
+    measured = 4 * TABLE.find(opcode, "SM interval", {"warps": 16}).median
+    assert pipe_of(opcode).interval <= measured <= 1.4 * pipe_of(opcode).interval
+
+
+@pytest.mark.parametrize("opcode", ["ex2.approx.f16x2", "tanh.approx.f16x2", "ex2.approx.ftz.bf16x2"])
+def test_special_functions_of_two_values_take_twice_as_long(opcode):
+    """16.02 clocks, tanh too, of 16 warps with 8 chains each on an H200."""
+    assert pipe_of(opcode).interval == 16
+    assert 4 * TABLE.find("ex2.approx.f16x2", "SM interval", {"warps": 4}).median == pytest.approx(16, rel=0.05)
+
+
 def test_every_pipe_s_instruction_was_measured():
     for pipe in PIPES:
         assert TABLE.find(pipe.like, "latency"), pipe.name

@@ -5,8 +5,9 @@
     table.find("wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16", "interval", {"a": "shared"}).median
 
 The rows of flags in global memory and of clusters were measured a day after the others, those of ordinary arithmetic
-two days after, on other H200s with the same driver: `tcemu measure --suite "arithmetic" --suite "blocks" FOLDER`. A row
-of two blocks is a turn: from one block's operation until the other block's wait for it has returned.
+two days after, and of add, mul and fma in 16 bits a week after, on other H200s with the same driver:
+`tcemu measure --suite "arithmetic" --suite "blocks" FOLDER`. A row of two blocks is a turn: from one block's operation
+until the other block's wait for it has returned.
 
 A cost is a median over several launches, with quartiles. It was measured in one block on one SM, with everything else
 idle and with operands in the same registers each time, so it is a lower bound for the cost of the instruction in a
