@@ -5,6 +5,7 @@ import pytest
 
 import tcemu
 from tcemu.gemm import wgmma_persistent
+from tcemu.machine.tensor_map import TensorMap
 from tcemu.timing import Timeline
 from tcemu.timing.accesses import LINE, sectors
 from tcemu.timing.costs import costs
@@ -58,9 +59,10 @@ def test_the_first_copy_waits_for_its_tensor_map():
     """On an H200 the first copy of a launch took 818 to 886 cycles, the first by a second map 700, others 457."""
 
     def kernel(warp, first, second):
-        if warp.elect_sync().any():
+        with warp.only(warp.elect_sync()):
             warp.mbarrier_init(16384, 1)
-        one, other = (tcemu.TensorMap.of(each, (128, 64), swizzle=128) for each in (first, second))
+            warp.fence_mbarrier_init()
+        one, other = (TensorMap.of(each, (64, 128), swizzle=128) for each in (first, second))
         for phase, source in enumerate((one, one, other, other)):
             with warp.only(warp.laneid == 0):
                 warp.mbarrier_arrive_expect_tx(16384, 16384)
