@@ -35,8 +35,8 @@ class _Queue:
     #: When the first piece began, and when it ends if nothing changes.
     began: float = 0.0
     ends: float = 0.0
-    #: Cycles of all others.
-    behind: float = 0.0
+    #: When the last piece ends if nothing changes.
+    last: float = 0.0
     #: How often the end has been set: an event for an earlier one means nothing.
     version: int = 0
 
@@ -54,15 +54,13 @@ class DataPath:
         """Add a piece of work at the end of a lane."""
         queue = self._lanes[lane]
         queue.works.append(work)
+        queue.last = max(now, queue.last) + work.cycles * self._slower
         if len(queue.works) == 1:
             self._begin(queue, now)
-        else:
-            queue.behind += work.cycles
 
     def until(self, lane: Lane, now: float) -> float:
         """When all of a lane's work will have ended if nothing else comes."""
-        queue = self._lanes[lane]
-        return max(now, queue.ends) + queue.behind * self._slower if queue.works else now
+        return max(now, self._lanes[lane].last)
 
     def _begin(self, queue: _Queue, now: float) -> None:
         queue.began, queue.ends = now, now + queue.works[0].cycles * self._slower
@@ -82,6 +80,7 @@ class DataPath:
         for queue in self._lanes.values():
             if queue.works:
                 queue.ends = now + (queue.ends - now) * slower / self._slower
+                queue.last = now + (queue.last - now) * slower / self._slower
                 self._expect(queue)
         self._slower = slower
 
@@ -90,7 +89,6 @@ class DataPath:
             return
         work, began = queue.works.popleft(), queue.began
         if queue.works:
-            queue.behind -= queue.works[0].cycles
             self._begin(queue, now)
         else:
             self._weigh(now)

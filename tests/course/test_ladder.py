@@ -131,7 +131,7 @@ WRONG = [
     ("cp_async", "warp.bar_sync()  # all threads'", "#", "ldmatrix-unsynced"),
     ("cp_async", "        warp.cp_async_commit_group()  # an", "            warp.cp_async_commit_group()  # an",
      "may leave its group pending"),
-    ("swizzle", "unit ^ row % 8", "unit", "the goal is at most 8,000.\nWhere its warps spend their time"),
+    ("swizzle", "unit ^ row % 8", "unit", "the goal is at most 8,400.\nWhere its warps spend their time"),
     ("swizzle", "unit ^ row % 8", "unit ^ row", "shared-race"),
     ("swizzle", "16 * (unit ^ row % 8)", "16 * unit ^ row % 8", "misaligned"),
     ("swizzle", "warp.cp_async(to + place(i // 8, i % 8)", "warp.cp_async(to + 128 * (i // 8) + 16 * (i % 8)",

@@ -79,7 +79,7 @@ def test_waits_are_hatched_and_named(hopper):
 def test_the_words_say_what_was_waited_for(hopper):
     words = show.timeline(hopper).description
     assert words.startswith(f"The tensor cores were busy for {hopper.busy:.0%} of the launch and waited for: ")
-    assert re.search(r"Warps 0 to 3 waited for global memory \d+%, product \d+%, copy \d+%", words)
+    assert re.search(r"Warps 0, .*? waited for global memory \d+%, copy \d+%, product \d+%", words)
     assert re.search(r"Warp 8 waited for mbarrier \d+%", words)
     assert re.search(r"16 product groups, each in flight for \d+ cycles on average", words), "8 steps, 2 warpgroups"
 
