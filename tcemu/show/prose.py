@@ -16,7 +16,8 @@ def html(shown_then: Any, *, stored: bool) -> str:
         content = getattr(shown_then, name, None)
         if content is not None:
             return str(content() if callable(content) else content)
-    return f"<pre>{escape(str(shown_then))}</pre>"
+    tag = "p" if isinstance(shown_then, str) and "\n" not in shown_then else "pre"  # a sentence is prose
+    return f"<{tag}>{escape(str(shown_then))}</{tag}>"
 
 
 def paragraphs(text: str) -> str:

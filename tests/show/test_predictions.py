@@ -174,6 +174,14 @@ def test_with_a_kernel_the_page_knows_no_answer_until_one_is_given() -> None:
     assert page.said == "The answer is 73. You said 64, which is 9 too small."
 
 
+def test_a_sentence_that_is_revealed_is_prose_and_lines_stay_lines() -> None:
+    def revealed(shown_then: str) -> str:
+        return str(predict("How many?", 73, reveal=shown_then)._repr_mimebundle_()["text/html"])
+
+    assert "<p>It is a &lt; b.</p>" in revealed("It is a < b.")
+    assert "<pre>a b\n1 2</pre>" in revealed("a b\n1 2")
+
+
 def test_what_is_compared_stays_in_the_controls_right_or_wrong_or_no_answer() -> None:
     question = ask({"which": 8, "how many": 3}, among={"how many": range(9)})
     page = question._shown()

@@ -221,7 +221,10 @@ RUNGS = (
         (
             "The bytes to expect stay the same: half of B's comes from the other block.",
             "`mapa` gives the address of the same mbarrier in another block: lanes 0 and 1 arrive at one each.",
-            "No block may exit while the other one signals its mbarriers: end with the barrier of the cluster.",
+            (
+                "Each block signals the other's mbarriers. They must exist before the first copy, and their block must "
+                "not exit before the last: begin and end with the barrier of the cluster."
+            ),
         ),
         ("wgmma.mma_async", ".multicast::cluster", "setmaxnreg.inc", "setmaxnreg.dec"),
         ((300, 300, 392),), _LARGE, _cycles(31200, 31200), _cycles(29962, 29914), cluster=(1, 2),

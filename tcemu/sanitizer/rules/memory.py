@@ -93,7 +93,7 @@ rules(
         "mbarrier.init creates an mbarrier object in shared memory. Other threads may use it only after a barrier that "
         "follows the mbarrier.init.",
         "After mbarrier.init, execute fence.mbarrier_init or fence.proxy.async in the same thread, then bar.sync in "
-        "all threads.",
+        "all threads, or barrier.cluster in all threads of the cluster if other blocks use the mbarrier.",
     ),
     Rule(
         "mbarrier-init-fence",

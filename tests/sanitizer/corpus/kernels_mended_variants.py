@@ -166,3 +166,20 @@ def a_multicast_over_a_stage_that_the_peer_reads(warp, g, way):
                     warp.run("mbarrier.arrive.release.cluster.shared::cluster.b64", warp.mapa(empty, 0))
     warp.barrier_cluster_arrive()
     warp.barrier_cluster_wait()
+
+
+@variant("mbarrier-init", "barrier.cluster in all threads of the cluster if other blocks use the", grid=2, cluster=2)
+def an_mbarrier_that_the_other_block_signals_first(warp, g, way):
+    with warp.only(warp.laneid == 0):
+        warp.mbarrier_init(0, 1)
+        warp.fence_mbarrier_init()
+    if way == "mended":
+        warp.barrier_cluster_arrive()
+        warp.barrier_cluster_wait()
+    else:
+        warp.bar_sync()
+    with warp.only(warp.laneid == 0):
+        warp.mbarrier_arrive_shared_cluster(warp.mapa(0, 1 - int(warp.cluster_ctarank)))
+    warp.mbarrier_wait(0, 0)
+    warp.barrier_cluster_arrive()
+    warp.barrier_cluster_wait()
