@@ -171,12 +171,17 @@ What the model leaves out:
   place, and 300 without copies. ptxas reads the pointer again from constant memory for each copy, and waits for
   registers of the copy before. The assumed cost (`source`) is that of mma_pipeline; paged_decode, which chooses
   nothing, was not fitted;
-- what stores do to copies. An SM stores one sector of 32 bytes a clock, which was measured, and loads four. In
-  wgmma_persistent with short K, stores and the copies for the next tile get in each other's way: for K = 256, ping-pong
-  takes 18,100 cycles, and cooperative 34,300; predicted are 11,800 and 26,900;
-- the first time through a kernel: tensor maps and instructions come from the L2. attention_wgmma, whose straight code
-  has 27 KB, takes 2,200 to 2,400 cycles more than predicted for 128, 256 and 512 keys; grouped_fp8 takes 600 more for
-  K = 128, 256 and 512;
+- how stores share an SM's way of data, in detail. On an H200, four tiles of ping-pong with K = 512 took 17,561 cycles
+  with products alone, 18,813 with copies too, 24,496 with products and stores, and 28,025 with all three: a step of
+  products took 512 cycles beside copies, 860 beside stores, 1,075 beside both. Stores to the same sectors again cost
+  the same, so it is not the L2. The model has one way for all: while a store is on it, everything takes longer in the
+  proportion of what is needed together (`tcemu/timing/data_path.py`). Stores of 16 bytes a lane hold copies up more
+  than that: a box of 32 KiB took 295 cycles alone, 508 beside stores of 8 bytes, and up to 1,267 beside those of 16;
+- the first time through a kernel, except that an SM's first copy by each tensor map waits for the map (240 cycles, and
+  130 for the first copy of all; `prefetch.tensormap` hides it on a GPU, not in the model), and `setmaxnreg` takes 400.
+  Instructions are not what is missing: from the second launch on, straight code up to 24 KiB cost an H200 nothing
+  the first time, and attention_wgmma took the same for each tile in the first round of a launch as in the third;
+- a softmax as ptxas orders it: in attention_wgmma the first tile's takes 1,380 to 1,460 cycles, 1,130 predicted;
 - the caches and other SMs: all copies and loads come from the L2, at the bandwidth that one SM has alone. On a GPU,
   loads may come from the L1, which gets the part of its 256 KiB that shared memory does not take; how much that is
   depends on how many blocks could fit. The 64 KiB of metadata of a 64x64 loop of `wgmma.sp` stayed there from round to
