@@ -184,11 +184,14 @@ RUNGS = (
         "products by four wgmma for each stage. The tile is now 128 x 256, for two warpgroups. In Python, "
         "`TensorMap.of(a, (64, 128), swizzle=128)` of `tcemu.machine.tensor_map` is A's map. In CUDA C++, the first "
         "two parameters are `const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b`, and LAUNCH "
-        "ends with the rows of A's and of B's box.",
+        "ends with the rows of A's and of B's box; both are 64 columns wide.",
         (
             "The phase to wait for is the number of the round through the stages, modulo 2.",
             "wgmma.wait_group 1 after a commit: which group is complete then, and which stage has been read?",
-            "A step of 16 along k is 32 bytes in the descriptor's start address. Tiles begin at multiples of 1,024.",
+            (
+                "A step of 16 along k is 32 bytes in the descriptor's start address, which it holds in units of 16 "
+                "bytes: in CUDA C++, add 2. Tiles begin at multiples of 1,024."
+            ),
             "TMA sees an mbarrier only after `fence.mbarrier_init`, in the thread that has initialised it.",
         ),
         ("wgmma.mma_async", "cp.async.bulk.tensor"),
@@ -204,6 +207,7 @@ RUNGS = (
         (
             "The producer's first wait must not block: on a new mbarrier, a wait for parity 1 returns at once.",
             "A stage is released when its group is complete: after wait_group 1 that is the stage of the step before.",
+            "mbarrier.init counts arrivals: the producer's one at full, and at empty one for each warp that releases.",
             "All four warps of the warpgroup execute setmaxnreg, though only one lane copies.",
         ),
         ("wgmma.mma_async", "cp.async.bulk.tensor", "setmaxnreg.inc", "setmaxnreg.dec"),
@@ -237,7 +241,8 @@ RUNGS = (
         "of eight pairs of rows are visited column by column, so that the blocks that run together share rows and "
         "columns in the L2.",
         "Put a loop over tiles around `produce` and `consume`. The grid is fixed: blocks / 2 clusters across, 2 blocks "
-        "down.",
+        "down. So ctaid.x is the number of the cluster, which takes two tiles at a time, one below the other. Every "
+        "order of the tiles reaches the goal; only a real GPU rewards the one above.",
         (
             "The producer and the consumers take the same tiles in the same order: every nctaid.x-th from ctaid.x on.",
             "step % STAGES is no longer the stage: count the steps of all tiles.",
