@@ -207,7 +207,11 @@ def _counted(name: str, count: int, part: int) -> int:
 def _transacted(count: int, what: str) -> int:
     number = _index(count)
     if number is None or not 0 <= number <= MOST:
-        raise OperandError(f"{what} of an mbarrier must be 0 to {MOST} bytes; got {briefly(count)} ({_SECTION}.5)")
+        many = number is not None and number > MOST
+        advice = ". Each lane adds its own bytes: if one copy is meant, only one lane may do this" if many else ""
+        raise OperandError(
+            f"{what} of an mbarrier must be 0 to {MOST} bytes; got {briefly(count)} ({_SECTION}.5){advice}"
+        )
     return number
 
 

@@ -151,6 +151,7 @@ def test_what_the_manual_leaves_open():
         "noComplete with count 1 would complete phase 0": lambda: made.arrive(complete=False),
         r"noComplete with count 1 would complete": lambda: made.drop(complete=False),
         "expect_tx of an mbarrier must be 0 to 1048575 bytes; got -16": lambda: made.expect_tx(-16),
+        "Each lane adds its own bytes: if one copy is meant, only one": lambda: made.expect_tx(32 * 49152),
         "complete_tx of an mbarrier must be 0 to 1048575 bytes; got 1.5": lambda: made.complete_tx(1.5),
         "phaseParity is 0 for even phases": lambda: made.test(2),
         "got True": lambda: made.test(True),
