@@ -231,6 +231,11 @@ def test_a_line_of_the_header_has_no_folder(one_order):
     assert "  at ladder.h:" in judge.judged(RUNGS["warp_specialised"], text).says
 
 
+def test_an_error_that_ends_with_a_question_gets_no_full_stop():
+    text = RUNGS["naive"].source("py").replace("warp.st_global(", "warp.st_globl(")
+    assert judge.judged(RUNGS["naive"], text, seed=5).says.endswith("Did you mean 'st_global'?")
+
+
 @pytest.mark.parametrize(
     ("multiply", "words"),
     [

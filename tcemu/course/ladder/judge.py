@@ -128,7 +128,7 @@ def _cycles(rung: Rung, cycles: int) -> str:
 
 
 def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?')) else '.'}"
 
 
 def _wrong(rung: Rung, program: Program, rng: np.random.Generator) -> str:
