@@ -59,7 +59,8 @@ def questions(notebook: Any, name: str) -> Iterator[Question]:
         folded = _ANSWERS.search(data["text/html"])
         assert folded, f"{name} {cell.id}: no answer is folded"
         paragraphs = re.findall(r"<p>(.*?)</p>", folded[1].partition("<figure")[0], re.DOTALL)
-        answers = [plain(each).rpartition(": ")[2] for each in paragraphs]
+        told = [each for each in map(plain, paragraphs) if not each.endswith(".")]  # a sentence is what is revealed
+        answers = [each.rpartition(": ")[2] for each in told]
         yield Question(f"{name} {cell.id}", data["text/plain"], answers, "\n".join(seen[-2:]))
 
 
