@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import weakref
+from dataclasses import replace
 from functools import partial
 
 import greenlet
@@ -124,7 +125,7 @@ def test_every_name_of_a_row_is_one_of_tcemu():
     for each in exercises().values():
         assert refused(each, ["tcemu.no.such"]) or each.only is None
     with pytest.raises(TableError, match=r"tcemu\.mutmal is not a name of tcemu"):
-        refused(tcemu.course.Exercise(**{**vars(exercise("where_of_a")), "only": ("tcemu.mutmal",)}), ["tcemu.run"])
+        refused(replace(exercise("where_of_a"), only=("tcemu.mutmal",)), ["tcemu.run"])
 
 
 def test_what_the_package_calls_itself_does_not_count():
