@@ -56,10 +56,22 @@ SILENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"", re.DOTALL)
 #: What nvcc's --extended-lambda wants and NVRTC, for which all is for the device, refuses: [=] __device__ (int x).
 _LAMBDA = re.compile(r"(?<=\])(\s*)((?:__(?:host|device)__\s*)+)(?=[({])")
 #: What nvcc's --expt-relaxed-constexpr calls from kernels and NVRTC refuses: __host__ consteval int f().
-_HOST_CONSTANT = re.compile(
-    r"\b__host__(?=(?:\s+(?:static|inline|__forceinline__))*\s+const(?:expr|eval)\b(?!\s+__device__))"
-    r"|(?<=\bconstexpr )__host__(?!\s+__device__)|(?<=\bconsteval )__host__(?!\s+__device__)"
+_SPECIFIERS = re.compile(
+    r"(?:\b(?:static|inline|friend|__forceinline__|__noinline__|constexpr|consteval|__host__|__device__)\s+){2,}"
 )
+#: What gcc, and so nvcc, takes from C and NVRTC refuses: x = (float4){1, 2}; but not operator=(float4) {.
+_LITERAL = re.compile(
+    r"((?:(?<!operator)(?<!operator\W)(?<!operator\W\W)[=,(?:{]|\breturn)\s*)"
+    r"\((?:const\s+|struct\s+)*((?:typename\s+)?[A-Za-z_][\w:]*(?:<[^(){};]*>)?)\s*\)(?=\s*\{)"
+)
+#: gcc's ({ int y = x; y + 1; }), whose last statement is its value: where its words begin.
+_STATEMENTS = re.compile(r"\(\{(?=[^{}]*;)")
+#: A macro that annotates, such as HOST: nothing but words, __host__ among them and __device__ not.
+_HOST_WORDS = re.compile(
+    r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+((?!.*__device__)(?:\w+[ \t]+)*__host__(?:[ \t]+\w+)*)[ \t]*$", re.MULTILINE
+)
+#: What stays of a part that is left out: the file's other #if and #endif are about it.
+_CONDITION = re.compile(rb"^[ \t]*#[ \t]*(?:if|el|endif)\w*\b(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
 _AHEAD = re.compile(rb"__(?:global|device)__\s*\Z")
 _HEADLESS = re.compile(rb"\btemplate\s*<[^;{}()]*>\s*\Z")
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -72,9 +84,10 @@ _OUTER = {
 _PARTS = {
     "function_definition", "declaration", "struct_specifier", "class_specifier", "type_definition", "alias_declaration",
     "using_declaration", "template_instantiation", "namespace_alias_definition",
+    "expression_statement",  # a call of a macro that nobody has defined: REGISTER(f).set_name("f");
 }  # fmt: skip
 #: They repeat the name of something else.
-_NAMELESS = {"using_declaration", "template_instantiation"}
+_NAMELESS = {"using_declaration", "template_instantiation", "expression_statement"}
 
 
 @dataclass(frozen=True)
@@ -103,6 +116,8 @@ class Macros:
     host: frozenset[str] = frozenset()
     #: those that are a pragma, and which
     pragmas: Mapping[str, str] = field(default_factory=dict)
+    #: those that annotate what is for the host alone: `#define HOST inline __host__`
+    words: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, *sources: str) -> Macros:
@@ -112,7 +127,8 @@ class Macros:
         called = (match for source in sources for match in _DEFINE.finditer(source))
         host = frozenset(match[1] for match in called if _HOST.search(match[0])) - annotating
         pragmas = (match for source in sources for match in _PRAGMA.finditer(source))
-        return cls(annotating, host, {match[1]: match[2] for match in pragmas})
+        words = (match for source in sources for match in _HOST_WORDS.finditer(source))
+        return cls(annotating, host, {match[1]: match[2] for match in pragmas}, {match[1]: match[2] for match in words})
 
 
 @dataclass(frozen=True)
@@ -132,8 +148,10 @@ def device_side(source: str, wrong: Collection[int] = (), macros: Macros | None 
     """
     macros = macros or Macros.of(source)
     annotated, called = _without_calls(_with_pragmas(source, macros.pragmas), macros.host)
+    annotated = _with_values(_with_words(annotated, macros.words))
     plain = _LAMBDA.sub(lambda match: match[1] + re.sub(r"[^\n]", " ", match[2]), annotated)
-    plain = _HOST_CONSTANT.sub(" " * len("__host__"), plain)
+    plain = _SPECIFIERS.sub(_of_either_side, plain)
+    plain = _LITERAL.sub(lambda match: f"{match[1]} {match[2]} ", plain)
     raw = plain.encode()
     parts = list(_parts(raw))
     kept = {part for part in parts if _kept(part, macros.annotating)}
@@ -149,9 +167,24 @@ def device_side(source: str, wrong: Collection[int] = (), macros: Macros | None 
     for part in gone:
         # where the parser has lost its way, the template<...> of a function is no part of it
         start = match.start() if (match := _HEADLESS.search(raw, max(part.start - 400, 0), part.start)) else part.start
-        text[start : part.end] = re.sub(rb"[^\n]", b" ", raw[start : part.end])
+        text[start : part.end] = _blank(raw[start : part.end])
     ordered = sorted(gone, key=lambda part: part.start)
     return DeviceSide(text.decode(), tuple(dict.fromkeys([*called, *(part.name for part in ordered if part.name)])))
+
+
+def _of_either_side(specifiers: re.Match[str]) -> str:
+    """The words before a function, without `__host__` if it is constexpr."""
+    words = specifiers[0]
+    constant = "const" in words and "__device__" not in words
+    return words.replace("__host__", " " * len("__host__")) if constant else words
+
+
+def _blank(raw: bytes) -> bytes:
+    """Spaces, and the lines with conditions for the preprocessor."""
+    text = bytearray(re.sub(rb"[^\n]", b" ", raw))
+    for match in _CONDITION.finditer(raw):
+        text[match.start() : match.end()] = match[0]
+    return bytes(text)
 
 
 def mentions_device(header: str) -> bool:
@@ -183,8 +216,8 @@ def _inside(outer: Node, raw: bytes) -> Iterator[Part]:
             part = _part(node, inner, raw)
             yield part
             body = inner.child_by_field_name("body")
-            if part.device and body is not None and body.type == "field_declaration_list":
-                # a class that stays: its members for the host go one by one, and nobody else for their names
+            if body is not None and body.type == "field_declaration_list":
+                # a class may stay: its members for the host go one by one, and nobody else for their names
                 yield from (replace(each, name="") for each in _inside(body, raw))
         elif node.type in _OUTER:
             yield from _inside(node, raw)
@@ -205,10 +238,23 @@ def _part(node: Node, inner: Node, raw: bytes) -> Part:
     end = node.end_byte + (raw[node.end_byte : node.end_byte + 1] == b";")
     # a class may have members for either side, and is kept if one is for the device
     device = bool(_DEVICE.search(text if "specifier" in inner.type else head))
+    if body is not None and body.type == "field_declaration_list":
+        text = SILENT.sub(" ", _without_functions(node, body, raw))  # it goes whole if its data is for the host
     constant = inner.type == "declaration" and not _ANNOTATED.search(head)
     places = node.start_byte, end, node.start_point[0] + 1, node.end_point[0] + 1
     name = "" if inner.type in _NAMELESS else _name(inner)
     return Part(name, text, *places, device, constant)
+
+
+def _without_functions(node: Node, body: Node, raw: bytes) -> str:
+    """The text of a class without the functions that it defines."""
+    pieces, at = [], node.start_byte
+    for each in body.named_children:
+        inner = each.named_children[-1] if each.type == "template_declaration" else each
+        if inner.type == "function_definition":
+            pieces.append(raw[at : each.start_byte])
+            at = each.end_byte
+    return b" ".join([*pieces, raw[at : node.end_byte]]).decode(errors="replace")
 
 
 def _name(node: Node) -> str:
@@ -227,6 +273,35 @@ def _with_pragmas(source: str, pragmas: Mapping[str, str]) -> str:
         return source
     names = "|".join(map(re.escape, pragmas))
     return re.sub(rf"^([ \t]*)({names})\b", lambda each: each[1] + pragmas[each[2]], source, flags=re.MULTILINE)
+
+
+def _with_words(source: str, words: Mapping[str, str]) -> str:
+    """A source with `__host__` for a macro HOST, but where that is defined or asked for."""
+    if not words:
+        return source
+    names = re.compile(rf"^[ \t]*#[^\n]*|\b(?:{'|'.join(map(re.escape, words))})\b", re.MULTILINE)
+    return names.sub(lambda each: words.get(each[0], each[0]), source)
+
+
+def _with_values(source: str) -> str:
+    """A source with a function that is called, [&] { ...; return y; }(), for gcc's statements with a value."""
+    for match in reversed(list(_STATEMENTS.finditer(source))):
+        inner = source[match.end() :]
+        depth, ends, end = 1, [0], -1
+        for each in re.finditer(r"[{};]", inner):
+            depth += {"{": 1, "}": -1, ";": 0}[each[0]]
+            if depth == 0:
+                end = each.start()
+                break
+            if depth == 1 and each[0] != "{":
+                ends.append(each.end())
+        close = re.match(r"\}[\s\\]*\)", inner[end:])
+        if end < 0 or not close:
+            continue
+        last = next((at for at in reversed(ends) if inner[at:end].strip(" \t\n\\")), 0)
+        body = f"{inner[:last]} return {inner[last:end]}"
+        source = f"{source[: match.start()]}[&] {{{body}}}(){inner[end + len(close[0]) :]}"
+    return source
 
 
 def _without_calls(source: str, host: Collection[str]) -> tuple[str, list[str]]:

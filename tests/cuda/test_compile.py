@@ -193,6 +193,26 @@ def test_functions_of_integers_are_those_of_doubles():
     assert y.tolist() == [3, 512, 30, 200, 15, 9, *map(float, limits)]
 
 
+def test_kinds_of_numbers_have_their_names_also_for_who_declares_them_again():
+    """C's <math.h> has FP_NAN and its like. CUTLASS uses them in one header before another makes macros of them."""
+    source = """
+    static_assert(FP_NAN == 0 && FP_INFINITE == 1 && FP_ZERO == 2 && FP_SUBNORMAL == 3 && FP_NORMAL == 4);
+    namespace own {
+    __device__ int kind(float x) { return isnan(x) ? FP_NAN : FP_NORMAL; }
+    enum { FP_NAN =
+    # define FP_NAN 0
+    FP_NAN };
+    }
+    __global__ void f(float* x, int* of) {
+        of[threadIdx.x] = fpclassify(x[threadIdx.x]) + 10 * std::isnormal(x[threadIdx.x]) + 100 * std::fpclassify(3);
+        x[threadIdx.x] = own::kind(x[threadIdx.x]);
+    }"""
+    x, of = np.array([np.nan, -np.inf, -0.0, 1e-40, -1e-37], np.float32), np.zeros(5, np.int32)
+    cuda.compile(source)["f"][1, 5](x, of)
+    assert x.tolist() == [0, 4, 4, 4, 4]
+    assert of.tolist() == [400, 401, 402, 403, 414]
+
+
 def test_types_that_kernels_take_from_libraries_of_the_host():
     source = """#include <cufft.h>
 #include <torch/extension.h>
@@ -669,6 +689,67 @@ def test_words_of_nvcc_and_gcc_that_nvrtc_lacks():
     x = np.zeros(1, np.int32)
     cuda.compile(source)["k"][1, 1](x)
     assert x == 45
+
+
+def test_compound_literals_as_gcc_takes_them_from_c():
+    source = """template <class T> struct Pair {
+        using type = T;
+        T first, second;
+        __device__ void operator=(Pair<int>) {}
+        __device__ bool operator==(const Pair) { return true; }
+    };
+    template <class P> __device__ typename P::type sum(P pair) { return (typename P::type){pair.first + pair.second}; }
+    struct Row { float4 q; };
+    __global__ void f(float4* x) {
+        x[0] = (float4){1, 2, 3, 4};
+        x[1] = sum((Pair<int>){3, 4}) > 6 ? (const float4){.x = 5} : (float4) {};
+        x[2] = (struct Row){(float4){6}}.q;
+    }"""
+    x = np.ones((3, 4), np.float32)
+    cuda.compile(source)["f"][1, 1](x)
+    assert x.tolist() == [[1, 2, 3, 4], [5, 0, 0, 0], [6, 0, 0, 0]]
+
+
+def test_what_gcc_adds_to_cpp():
+    """Statements with a value, typeof, functions that are built in: nvcc 13.0 compiles this."""
+    source = """
+    #define TWICE(x) ({ __typeof__(x) y = (x); \\
+                        y + y; })
+    template <class T> __device__ void exchange(T& a, T& b) { typeof(a) c = a; a = b; b = c; }
+    __global__ void f(int* x) {
+        exchange(x[0], x[1]);
+        x[2] = ({ int sum = 0; for (int i = 0; i < 3; ++i) { sum += i; } sum; }) + TWICE(x[0]);
+        x[3] = __builtin_popcount(7) + __builtin_clz(1) + __builtin_ffs(8) + __builtin_popcountll(1ull << 40);
+    }"""
+    x = np.arange(1, 5, dtype=np.int32)
+    cuda.compile(source)["f"][1, 1](x)
+    assert x.tolist() == [2, 1, 7, 3 + 31 + 4 + 1]
+
+
+def test_functions_for_the_host_by_a_macro_and_in_a_class_of_data():
+    source = """#include <string>
+    #define HOST_INLINE inline __host__
+    struct Options { std::string name; float k; };
+    struct Packed {
+        Packed(Options& options) : k(options.k) {}
+        Packed(const std::string& text);
+        float k;
+    };
+    struct Number {
+        static constexpr HOST_INLINE int half(int x) { return x / 2; }
+        HOST_INLINE std::string text() const { return std::to_string(half(x)); }
+        __device__ Number(int x) : x(x) {}
+        int x;
+    };
+    struct Plain {
+        Plain(Options& options) : k(options.k) {}
+        float k;
+    };
+    __global__ void f(float* x, Plain plain) { *x = plain.k + Number(half(4)).x; }
+    """.replace("half(4)", "Number::half(4)")
+    x = np.zeros(1, np.float32)
+    cuda.compile(source)["f"][1, 1](x, cuda.struct("Plain", k=np.float32(3)))
+    assert x == 5
 
 
 def test_preprocessor_inside_a_string_of_ptx():

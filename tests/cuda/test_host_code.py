@@ -131,6 +131,37 @@ PYBIND11_MODULE(NAME, m) {
     assert side.left_out == ("BINDING", "PYBIND11_MODULE")
 
 
+def test_calls_of_macros_that_nobody_defines_are_left_out_where_the_compiler_stumbled():
+    source = """__global__ void f(float* x) {}
+void f_bench(state& s) { s.exec(f); }
+REGISTER(f_bench)
+    .set_name("f")
+    .add_axis("n", {1, 2});
+DEFINE(f)
+;
+"""
+    side = device_side(source, {2, 3})
+    assert [line.strip() for line in side.text.splitlines()] == [source.splitlines()[0], *[""] * 4, "DEFINE(f)", ";"]
+    assert side.left_out == ("f_bench",)
+
+
+def test_conditions_inside_what_is_left_out_stay_whole():
+    source = """struct Error { int code; };
+extern "C"
+#if defined(_WIN32) && \\
+    !defined(__HIP__)
+__declspec(dllexport)
+#else
+__attribute__((visibility("default")))
+#endif
+Error start() { return {cudaDeviceSynchronize()}; }
+__global__ void f(int* x) { *x = 1; }
+"""
+    lines = device_side(source).text.splitlines()
+    assert [line for line in lines if line.strip().startswith("#")] == ["#if defined(_WIN32) && \\", "#else", "#endif"]
+    assert [line.strip() for line in lines[8:]] == ["", "__global__ void f(int* x) { *x = 1; }"]
+
+
 def test_a_directive_between_a_template_and_its_function_hides_nothing():
     source = """template <int N>  // threads
 #if !defined(OTHER)

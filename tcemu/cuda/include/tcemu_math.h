@@ -41,7 +41,6 @@ TCEMU_ONE(sqrt) TCEMU_ONE(tan) TCEMU_ONE(tanh) TCEMU_ONE(tgamma) TCEMU_ONE(trunc
 TCEMU_ONE_TO(bool, isfinite) TCEMU_ONE_TO(bool, isinf) TCEMU_ONE_TO(bool, isnan) TCEMU_ONE_TO(bool, signbit)
 TCEMU_ONE_TO(int, ilogb) TCEMU_ONE_TO(long, lrint) TCEMU_ONE_TO(long, lround) TCEMU_ONE_TO(long long, llrint)
 TCEMU_ONE_TO(long long, llround)
-#undef TCEMU_ONE_TO
 
 #define TCEMU_TWO(name)                                                                      \
     template <class A, class B> __host__ __device__ inline tcemu::of_mixed<A, B> name(A a, B b) { \
@@ -53,3 +52,16 @@ TCEMU_TWO(nextafter) TCEMU_TWO(pow) TCEMU_TWO(remainder)
 
 template <class T> __host__ __device__ inline tcemu::of_integer<T> ldexp(T x, int e) { return ldexp(double(x), e); }
 template <class T> __host__ __device__ inline tcemu::of_integer<T> scalbn(T x, int e) { return scalbn(double(x), e); }
+
+// Names rather than macros: a header may begin an enum of its own with FP_NAN.
+enum { FP_NAN, FP_INFINITE, FP_ZERO, FP_SUBNORMAL, FP_NORMAL };
+namespace tcemu {
+template <class T> __host__ __device__ inline int class_of(T x, T least) {
+    return isnan(x) ? FP_NAN : isinf(x) ? FP_INFINITE : x == 0 ? FP_ZERO : fabs(x) < least ? FP_SUBNORMAL : FP_NORMAL;
+}
+}  // namespace tcemu
+__host__ __device__ inline int fpclassify(float x) { return tcemu::class_of(x, 0x1p-126f); }
+__host__ __device__ inline int fpclassify(double x) { return tcemu::class_of(x, 0x1p-1022); }
+TCEMU_ONE_TO(int, fpclassify)
+#undef TCEMU_ONE_TO
+template <class T> __host__ __device__ inline bool isnormal(T x) { return fpclassify(x) == FP_NORMAL; }

@@ -22,6 +22,23 @@ using cudaGraphExec_t = struct CUgraphExec_st*;
 #define __volatile__ volatile
 #define __inline__ inline
 #define register
+#define typeof(...) tcemu::of<decltype(__VA_ARGS__)>
+#define __typeof typeof
+#define __typeof__ typeof
+namespace tcemu {
+template <class T> struct Of { using type = T; };
+template <class T> struct Of<T&> { using type = T; };
+template <class T> struct Of<T&&> { using type = T; };
+template <class T> using of = typename Of<T>::type;
+}  // namespace tcemu
+__host__ __device__ inline int __builtin_popcount(unsigned x) { return __popc(x); }
+__host__ __device__ inline int __builtin_popcountll(unsigned long long x) { return __popcll(x); }
+__host__ __device__ inline int __builtin_clz(unsigned x) { return __clz(x); }
+__host__ __device__ inline int __builtin_clzll(unsigned long long x) { return __clzll(x); }
+__host__ __device__ inline int __builtin_ffs(int x) { return __ffs(x); }
+__host__ __device__ inline int __builtin_ffsll(long long x) { return __ffsll(x); }
+#define __builtin_memcpy memcpy
+#define __builtin_memset memset
 
 #ifndef INFINITY
 #define INFINITY __builtin_bit_cast(float, 0x7f800000)
@@ -78,8 +95,8 @@ using ::int8_t, ::int16_t, ::int32_t, ::int64_t, ::uint8_t, ::uint16_t, ::uint32
 using ::size_t, ::intptr_t, ::uintptr_t, ::intmax_t, ::uintmax_t, ::ptrdiff_t;
 using nullptr_t = decltype(nullptr);
 using ::abs, ::acos, ::acosh, ::asin, ::asinh, ::atan, ::atan2, ::atanh, ::cbrt, ::ceil, ::copysign, ::cos, ::cosh, ::erf,
-    ::erfc, ::exp, ::exp2, ::expm1, ::fabs, ::fdim, ::floor, ::fma, ::fmax, ::fmin, ::fmod, ::hypot, ::ilogb, ::isfinite,
-    ::isinf, ::isnan, ::ldexp, ::lgamma, ::llrint, ::llround, ::log, ::log10, ::log1p, ::log2, ::logb, ::lrint, ::lround,
+    ::erfc, ::exp, ::exp2, ::expm1, ::fabs, ::fdim, ::floor, ::fma, ::fmax, ::fmin, ::fmod, ::fpclassify, ::hypot, ::ilogb, ::isfinite,
+    ::isinf, ::isnan, ::isnormal, ::ldexp, ::lgamma, ::llrint, ::llround, ::log, ::log10, ::log1p, ::log2, ::logb, ::lrint, ::lround,
     ::nearbyint, ::nextafter, ::pow, ::remainder, ::rint, ::round, ::scalbn, ::signbit, ::sin, ::sinh, ::sqrt, ::tan,
     ::tanh, ::tgamma, ::trunc;
 using ::free, ::malloc, ::memcpy, ::memset, ::printf;
