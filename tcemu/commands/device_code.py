@@ -96,6 +96,8 @@ class Program:
         #: What main returned, and the results of the launches.
         self.status = 0
         self.results: list[tuple[str, Launch]] = []
+        #: Calls of the runtime that failed.
+        self.failures: list[str] = []
         #: A program keeps its arrays to itself.
         self.arrays: Mapping[str, Any] = {}
 
@@ -105,6 +107,7 @@ class Program:
 
         ran = run_program([self.file], self.arguments, arch=self.arch, options=self.options, **options)
         self.status, self.results = ran.status, [(each.kernel, each) for each in ran.launches]
+        self.failures = ran.failures
 
 
 def _advice(file: Path, module: Module, *, main: bool) -> str:

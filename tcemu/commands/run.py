@@ -81,6 +81,9 @@ def _show(made: Launches | Program, error: LaunchError | None) -> bool:
             click.echo(f"  {result.error}")
     if error is not None:
         click.echo("\n".join([f"{error.launch.kernel}: error", *(f"  {line}" for line in str(error).splitlines())]))
+    for failure in made.failures if isinstance(made, Program) else ():
+        failed = True
+        click.echo(f"error: {failure}")
     width = max(map(len, made.arrays), default=0)
     for name, (before, after) in made.arrays.items():
         click.echo(f"{name:<{width}}  {_contents(before, after)}")

@@ -40,6 +40,8 @@ _UNITS: dict[int, np.dtype[Any]] = {
 _SHIFTS = {size: size.bit_length() - 1 for size in _UNITS}
 #: The most accesses of a warp that a memory remembers.
 _KEPT = 1024
+#: No address of a launch is so high; those of the host's memory are.
+_HOST = 1 << 43
 #: A 1 for each address of a warp, read as one long number.
 _ONES = sum(1 << 64 * lane for lane in range(WARP))
 
@@ -201,6 +203,8 @@ class Bytes:
             return f"{problem}, which has {has} bytes in this launch" + (f": {beside}" if beside else none)
         if not at:
             return f"{problem}: it is the null pointer"
+        if at >= _HOST:
+            return f"{problem}: it is no address of a GPU, but perhaps one of the host, or a pointer that was never set"
         if not len(self._starts):
             return f"{problem}: the kernel has no array among its arguments"
         before = max(int(np.searchsorted(self._starts, at, side="right")) - 1, 0)

@@ -71,13 +71,19 @@ def bind(kernel: Function, arguments: Sequence[Any], names: Sequence[str]) -> Bo
             buffers.append((name, argument))
         elif isinstance(argument, Behind):
             _pointer(kernel, parameter, name)
-            buffers += [(name, each) for each in argument.packed.buffers]
+            buffers += _named(argument.packed, name)
             behind[number] = np.zeros(argument.size, np.uint8)
         elif isinstance(argument, Packed):
-            buffers += [(name, each) for each in argument.buffers]
+            buffers += _named(argument, name)
         else:
             number_bytes(kernel, parameter, name, argument)
     return Bound([*buffers, *((f"what {names[number]} points to", each) for number, each in behind.items())], behind)
+
+
+def _named(argument: Packed, name: str) -> list[tuple[str, Array]]:
+    """The arrays of an argument, with the names that it gives them, if it does."""
+    names = getattr(argument, "names", [name] * len(argument.buffers))
+    return list(zip(names, argument.buffers, strict=True))
 
 
 def behind_pointers(kernel: Function, arguments: Sequence[Any]) -> list[Any]:

@@ -1,5 +1,6 @@
 """Whole programs with main and the runtime API. They need nvcc, for their host code."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -43,6 +44,116 @@ def test_a_function_that_the_runtime_lacks_is_named(tmp_path):
     file = tmp_path / "arrays.cu"
     file.write_text("#include <cuda_runtime.h>\nint main() { cudaArray_t a; return cudaFreeArray(a); }\n")
     with pytest.raises(CompilationError, match="does not have what this program calls: cudaFreeArray"):
+        run_program([file])
+
+
+#: A program with a kernel; WRONG stands for what is wrong with it.
+USES = """
+#include <cstdio>
+#include <cuda_runtime.h>
+__global__ void copy(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x]; }
+int main() {
+    float *x, *y, host[64] = {1};
+    cudaMalloc(&x, sizeof host), cudaMalloc(&y, sizeof host);
+    WRONG
+    printf("%s %g\\n", cudaGetErrorName(cudaGetLastError()), host[0]);
+}
+"""
+IN, OUT = (
+    "cudaMemcpy(x, host, sizeof host, cudaMemcpyHostToDevice);",
+    "cudaMemcpy(host, y, 256, cudaMemcpyDeviceToHost);",
+)
+LAUNCH = "copy<<<1, 64>>>(x, y);"
+#: By what is wrong: the host code, what it prints, and what the run says of it.
+MISUSED = {
+    "nothing": (IN + LAUNCH + OUT, "cudaSuccess 1", ""),
+    "the other way": (
+        "cudaMemcpy(x, host, 256, cudaMemcpyDeviceToHost);",
+        "cudaErrorInvalidValue 1",
+        "the target is memory of the device",
+    ),
+    "swapped": (
+        "cudaMemcpy(host, x, 256, cudaMemcpyHostToDevice);",
+        "cudaErrorInvalidValue 1",
+        "the source is memory of the device",
+    ),
+    "too many bytes": (
+        "cudaMemcpy(host, x, 257, cudaMemcpyDeviceToHost);",
+        "cudaErrorInvalidValue 1",
+        "257 bytes do not fit: the source is byte 0 of the 256 bytes",
+    ),
+    "a copy after cudaFree": (IN + LAUNCH + "cudaFree(y);" + OUT, "cudaErrorInvalidValue 1", "and cudaFree has freed"),
+    "freed twice": ("cudaFree(y); cudaFree(y);", "cudaErrorInvalidValue 1", "and cudaFree has freed"),
+    "memset beyond": ("cudaMemset(x, 0, 260);", "cudaErrorInvalidValue 1", "260 bytes do not fit"),
+    "much shared memory": (
+        "copy<<<1, 64, 49153>>>(x, y);",
+        "cudaErrorInvalidValue 1",
+        "call cudaFuncSetAttribute(kernel,",
+    ),
+    "never copied in": (LAUNCH + OUT, "cudaSuccess -nan", ""),
+}
+
+
+def program(tmp_path, wrong):
+    file = tmp_path / "uses.cu"
+    file.write_text(USES.replace("WRONG", wrong))
+    return file
+
+
+@nvcc
+@pytest.mark.slow
+@pytest.mark.parametrize("what", MISUSED)
+def test_calls_that_a_gpu_refuses_fail_and_say_why(what, tmp_path, capfd):
+    code, printed, why = MISUSED[what]
+    ran = run_program([program(tmp_path, code)])
+    assert capfd.readouterr().out.strip() == printed
+    assert ran.status == 0
+    assert (why in ran.failures[0]) if why else not ran.failures
+
+
+@nvcc
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (IN + "cudaFree(x);" + LAUNCH, "allocation 1, which has been freed"),
+        ("cudaMalloc(&x, 700); cudaFree(x);" + LAUNCH, "allocation 3, which has been freed"),
+        ("copy<<<1, 64>>>(host, y);", "perhaps one of the host"),
+        (
+            "*y = *host;",
+            "the host code reads or writes byte 0 of the 256 bytes that cudaMalloc returned: that is memory",
+        ),
+        ("copy<<<1, 1025>>>(x, y);", "block must be one to three numbers from 1 to"),
+    ],
+)
+def test_what_ends_a_program_says_why(wrong, says, tmp_path):
+    with pytest.raises(TcemuError, match=re.escape(says)):
+        run_program([program(tmp_path, wrong)])
+
+
+@nvcc
+@pytest.mark.slow
+def test_the_program_hears_that_a_kernel_has_failed(tmp_path, capfd):
+    ran = run_program([program(tmp_path, "copy<<<1, 64>>>(x, y + 1);")], sanitizer="collect")
+    assert capfd.readouterr().out.strip() == "cudaErrorIllegalAddress 1"
+    assert [each.rule for each in ran.launches[0].reports] == ["out-of-range"]
+
+
+@nvcc
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("void other(int);\nint main() { other(1); }\n", "no file of the program defines other(int). Name the files"),
+        ("#include <cublas_v2.h>\nint main() {}\n", "only the runtime and those of headers alone"),
+        ('#include "mine.h"\nint main() {}\n', "-I FOLDER says where headers are"),
+        (b'int main() { const char* x = "\xfc"; return 1 }\n', "error"),
+    ],
+)
+def test_what_cannot_be_built_says_what_to_do(text, says, tmp_path):
+    file = tmp_path / "made.cu"
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(CompilationError, match=re.escape(says)):
         run_program([file])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,15 @@ from tcemu.progress import Progress
 RUNTIME = Path(__file__).parent / "runtime.cpp"
 #: Of a program that is linked without CUDA's own libraries, what the linker says about a name that it does not find.
 _MISSING = "undefined reference to `"
+#: Functions and headers of CUDA and its libraries.
+_OF_CUDA = re.compile(r"(?:cu|nv|nccl|npp|curand|thrust|cub/)[a-z_]*")
+#: What the compiler says about a header that it does not find, and what helps.
+_NO_HEADER = re.compile(r"fatal error: (\S+): No such file")
+_FOLDER = "-I FOLDER says where headers are."
+_LIBRARY = (
+    "Of CUDA's libraries, only the runtime and those of headers alone (Thrust, CUB, libcu++) run here. Put the kernels "
+    "into a file without this header, and launch them from there."
+)
 
 
 @dataclass(frozen=True)
@@ -57,15 +67,24 @@ def build(files: Sequence[Path], arch: str, options: Sequence[str], folder: Path
 
 
 def _do(command: list[str], what: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - the user's own compiler
+    done = subprocess.run(  # noqa: S603 - the user's own compiler
+        command, capture_output=True, encoding="utf-8", errors="replace", check=False
+    )
     if done.returncode == 0:
         return
     said = done.stderr + done.stdout
     missing = {line.split(_MISSING, 1)[1].split("'", 1)[0] for line in said.splitlines() if _MISSING in line}
-    if missing:
-        names = ", ".join(sorted(missing)[:6])
+    theirs = sorted(each for each in missing if _OF_CUDA.match(each))
+    if theirs:
         raise CompilationError(
-            f"tcemu's CUDA runtime does not have what this program calls: {names}. Launch its kernels from Python "
-            "instead: tcemu.cuda.compile(Path(FILE))[KERNEL](grid, block, *arrays)"
+            f"tcemu's CUDA runtime does not have what this program calls: {', '.join(theirs[:6])}. Launch its kernels "
+            "from Python instead: tcemu.cuda.compile(Path(FILE))[KERNEL](grid, block, *arrays)"
         )
-    raise CompilationError(f"{what}:\n{said.strip()}")
+    if missing:
+        raise CompilationError(
+            f"no file of the program defines {', '.join(sorted(missing)[:6])}. Name the files that do, each with -X: "
+            "tcemu run main.cu -X other.cu"
+        )
+    header = _NO_HEADER.search(said)
+    advice = f"\n{_LIBRARY if _OF_CUDA.match(header[1]) else _FOLDER}" if header else ""
+    raise CompilationError(f"{what}:\n{said.strip()}{advice}")

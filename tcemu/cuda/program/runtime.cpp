@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -39,9 +40,12 @@ struct Configuration {
 FILE *to, *from;
 char* arena;
 uint64_t arena_bytes, align, top;
+// How much of new memory is filled: the file behind it is sparse.
+const size_t garbage = 64 << 20;
 std::vector<Allocation> allocations;
 std::map<const void*, std::string> kernels;
 std::map<const void*, Variable> variables;
+std::map<const void*, size_t> dynamic_shared;
 std::map<std::string, std::vector<size_t>> parameters;
 std::vector<Configuration> configurations;
 cudaError_t latest = cudaSuccess;
@@ -49,7 +53,51 @@ double now() {
     return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+struct Error {
+    const char *name, *text;
+};
+const std::map<cudaError_t, Error> errors = {
+    {cudaSuccess, {"cudaSuccess", "no error"}},
+    {cudaErrorInvalidValue, {"cudaErrorInvalidValue", "invalid argument"}},
+    {cudaErrorMemoryAllocation, {"cudaErrorMemoryAllocation", "out of memory"}},
+    {cudaErrorInvalidConfiguration, {"cudaErrorInvalidConfiguration", "invalid configuration argument"}},
+    {cudaErrorInvalidDevice, {"cudaErrorInvalidDevice", "invalid device ordinal"}},
+    {cudaErrorInvalidSymbol, {"cudaErrorInvalidSymbol", "invalid device symbol"}},
+    {cudaErrorInvalidDeviceFunction, {"cudaErrorInvalidDeviceFunction", "invalid device function"}},
+    {cudaErrorIllegalAddress, {"cudaErrorIllegalAddress", "an illegal memory access was encountered"}},
+    {cudaErrorLaunchFailure, {"cudaErrorLaunchFailure", "unspecified launch failure"}},
+};
+
 cudaError_t failed(cudaError_t error) { return error == cudaSuccess ? error : (latest = error); }
+
+// A call that a GPU refuses, too: the program gets the error, which it may not look at, and tcemu says what was wrong.
+cudaError_t failed(cudaError_t error, const std::string& why, const char* call) {
+    fprintf(to, "failed %s returns %s: %s\n", call, cudaGetErrorName(error), why.c_str());
+    return failed(error);
+}
+
+bool on_device(const void* pointer) { return (uint64_t)pointer < arena_bytes; }
+bool in_arena(const void* pointer) { return (char*)pointer >= arena && (char*)pointer < arena + arena_bytes; }
+
+// What lies at an address of the device, in words.
+std::string place(uint64_t address) {
+    for (const Allocation& each : allocations)
+        if (address >= each.address && address < each.address + each.bytes) {
+            std::string of = std::to_string(each.bytes) + " bytes that cudaMalloc returned";
+            return each.freed ? "the " + of + " and cudaFree has freed" : "byte " + std::to_string(address - each.address) + " of the " + of;
+        }
+    return "memory that cudaMalloc has not returned";
+}
+
+// Host code that uses a pointer to the device's memory.
+void segmentation_fault(int, siginfo_t* given, void*) {
+    signal(SIGSEGV, SIG_DFL);
+    if (on_device(given->si_addr) && (uint64_t)given->si_addr >= align && to) {
+        fflush(stdout);
+        fprintf(to, "dereferenced %s\n", place((uint64_t)given->si_addr).c_str());
+        fflush(to);
+    }
+}
 
 // What this runtime does not do ends the program with a sentence that names it.
 [[noreturn]] void refused(const char* what) {
@@ -73,6 +121,9 @@ void start() {
     arena = (char*)mmap(nullptr, arena_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     top = align;
     fprintf(to, "arena %lu\n", (unsigned long)arena);
+    struct sigaction action = {};
+    action.sa_sigaction = segmentation_fault, action.sa_flags = SA_SIGINFO;
+    sigaction(SIGSEGV, &action, nullptr);
 }
 
 // Ask tcemu: its answer is a line of numbers. Output comes first, so that it stands in order.
@@ -90,9 +141,6 @@ std::vector<long> asked(const std::string& line, const void* bytes = nullptr, si
     return found;
 }
 
-bool on_device(const void* pointer) { return (uint64_t)pointer < arena_bytes; }
-bool in_arena(const void* pointer) { return (char*)pointer >= arena && (char*)pointer < arena + arena_bytes; }
-
 // Where an address is in this process; null unless so many bytes of one allocation begin there.
 char* here(const void* pointer, size_t bytes) {
     if (!on_device(pointer)) return (char*)pointer;
@@ -102,9 +150,7 @@ char* here(const void* pointer, size_t bytes) {
     return nullptr;
 }
 
-uint64_t allocate(size_t bytes) {
-    start();
-    bytes = bytes ? bytes : 1;
+uint64_t placed(size_t bytes) {
     for (Allocation& each : allocations)
         if (each.freed && each.bytes == bytes) {
             each.freed = false;
@@ -114,15 +160,45 @@ uint64_t allocate(size_t bytes) {
     uint64_t address = top;
     allocations.push_back({address, bytes, false});
     top = (address + bytes + 2 * align - 1) / align * align;
-    fprintf(to, "allocated %lu %lu\n", address, bytes);
     return address;
 }
 
-cudaError_t copied(void* target, const void* source, size_t bytes) {
+uint64_t allocate(size_t bytes) {
+    start();
+    bytes = bytes ? bytes : 1;
+    uint64_t address = placed(bytes);
+    if (!address) return 0;
+    fprintf(to, "allocated %lu %lu\n", address, bytes);
+    // Nobody knows what is there: not zeros, so that what is read before it is written shows (NaN, as floats).
+    memset(arena + address, 0xff, bytes < garbage ? bytes : garbage);
+    return address;
+}
+
+// Why a copy between these cannot be; empty if it can.
+std::string wrong_way(const void* target, const void* source, cudaMemcpyKind kind) {
+    bool to_host = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyHostToHost;
+    bool from_host = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyHostToHost;
+    if (kind == cudaMemcpyDefault) return "";
+    if (to_host && on_device(target)) return "the target is memory of the device, although the kind of the copy says host";
+    if (from_host && on_device(source)) return "the source is memory of the device, although the kind of the copy says host";
+    if (!to_host && !on_device(target) && !in_arena(target)) return "the target is memory of the host, although the kind of the copy says device";
+    if (!from_host && !on_device(source) && !in_arena(source)) return "the source is memory of the host, although the kind of the copy says device";
+    return "";
+}
+
+cudaError_t outside(const char* what, const void* pointer, size_t bytes, const char* call) {
+    std::string why = std::to_string(bytes) + " bytes do not fit: the " + what + " is " + place((uint64_t)pointer);
+    return failed(cudaErrorInvalidValue, why, call);
+}
+
+cudaError_t copied(void* target, const void* source, size_t bytes, cudaMemcpyKind kind, const char* call = __builtin_FUNCTION()) {
     if (!bytes) return cudaSuccess;
     start();
+    std::string why = wrong_way(target, source, kind);
+    if (!why.empty()) return failed(cudaErrorInvalidValue, why, call);
     char *a = here(target, bytes), *b = here(source, bytes);
-    if (!a || !b) return failed(cudaErrorInvalidValue);
+    if (!a) return outside("target", target, bytes, call);
+    if (!b) return outside("source", source, bytes, call);
     memmove(a, b, bytes);
     return cudaSuccess;
 }
@@ -141,6 +217,12 @@ cudaError_t launched(const void* function, dim3 grid, dim3 block, void** given, 
     start();
     auto kernel = kernels.find(function);
     if (kernel == kernels.end()) return failed(cudaErrorInvalidDeviceFunction);
+    auto most = dynamic_shared.find(function);
+    size_t limit = most == dynamic_shared.end() ? 48 << 10 : most->second;
+    if (shared > limit) {
+        std::string why = std::to_string(shared) + " bytes of dynamic shared memory are more than " + std::to_string(limit) + ": call cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, " + std::to_string(shared) + ") first";
+        return failed(cudaErrorInvalidValue, why, "a launch");
+    }
     std::string bytes;
     const std::vector<size_t>& sizes = sizes_of(kernel->second);
     for (size_t i = 0; i < sizes.size(); ++i) bytes.append((const char*)given[i], sizes[i]);
@@ -215,7 +297,13 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* fu
         }
     return launched(function, config->gridDim, config->blockDim, given, config->dynamicSmemBytes, cluster);
 }
-cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return cudaSuccess; }
+cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute which, int value) {
+    if (which != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
+    start();
+    if (value > 227 << 10) return failed(cudaErrorInvalidValue, std::to_string(value) + " bytes of dynamic shared memory: an H100 has 232448 for a block", "cudaFuncSetAttribute");
+    dynamic_shared[function] = value;
+    return cudaSuccess;
+}
 cudaError_t cudaFuncSetCacheConfig(const void*, cudaFuncCache) { return cudaSuccess; }
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* found, const void*) {
     memset(found, 0, sizeof *found);
@@ -256,9 +344,10 @@ cudaError_t cudaFree(void* pointer) {
     for (Allocation& each : allocations)
         if (each.address == address && !each.freed) {
             each.freed = true;
+            fprintf(to, "freed %lu\n", address);
             return cudaSuccess;
         }
-    return failed(cudaErrorInvalidValue);
+    return failed(cudaErrorInvalidValue, in_arena(pointer) || on_device(pointer) ? "the pointer is to " + place(address) : "cudaMalloc has not returned this pointer", "cudaFree");
 }
 cudaError_t cudaFreeAsync(void* pointer, cudaStream_t) { return cudaFree(pointer); }
 cudaError_t cudaMallocHost(void** pointer, size_t bytes) { return failed((*pointer = malloc(bytes)) ? cudaSuccess : cudaErrorMemoryAllocation); }
@@ -271,11 +360,11 @@ cudaError_t cudaFreeHost(void* pointer) {
 }
 cudaError_t cudaHostRegister(void*, size_t, unsigned) { return cudaSuccess; }
 cudaError_t cudaHostUnregister(void*) { return cudaSuccess; }
-cudaError_t cudaMemcpy(void* target, const void* source, size_t bytes, cudaMemcpyKind) { return copied(target, source, bytes); }
-cudaError_t cudaMemcpyAsync(void* target, const void* source, size_t bytes, cudaMemcpyKind, cudaStream_t) { return copied(target, source, bytes); }
-cudaError_t cudaMemcpy2D(void* target, size_t to_pitch, const void* source, size_t from_pitch, size_t width, size_t height, cudaMemcpyKind) {
+cudaError_t cudaMemcpy(void* target, const void* source, size_t bytes, cudaMemcpyKind kind) { return copied(target, source, bytes, kind); }
+cudaError_t cudaMemcpyAsync(void* target, const void* source, size_t bytes, cudaMemcpyKind kind, cudaStream_t) { return copied(target, source, bytes, kind); }
+cudaError_t cudaMemcpy2D(void* target, size_t to_pitch, const void* source, size_t from_pitch, size_t width, size_t height, cudaMemcpyKind kind) {
     for (size_t row = 0; row < height; ++row)
-        if (cudaError_t error = copied((char*)target + row * to_pitch, (const char*)source + row * from_pitch, width)) return error;
+        if (cudaError_t error = copied((char*)target + row * to_pitch, (const char*)source + row * from_pitch, width, kind)) return error;
     return cudaSuccess;
 }
 cudaError_t cudaMemcpy2DAsync(void* a, size_t p, const void* b, size_t q, size_t w, size_t h, cudaMemcpyKind kind, cudaStream_t) {
@@ -285,7 +374,7 @@ cudaError_t cudaMemset(void* target, int value, size_t bytes) {
     if (!bytes) return cudaSuccess;
     start();
     char* at = here(target, bytes);
-    if (!at) return failed(cudaErrorInvalidValue);
+    if (!at) return outside("target", target, bytes, "cudaMemset");
     memset(at, value, bytes);
     return cudaSuccess;
 }
@@ -413,28 +502,12 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int) {
 cudaError_t cudaGetLastError() { cudaError_t found = latest; latest = cudaSuccess; return found; }
 cudaError_t cudaPeekAtLastError() { return latest; }
 const char* cudaGetErrorName(cudaError_t error) {
-    switch (error) {
-        case cudaSuccess: return "cudaSuccess";
-        case cudaErrorInvalidValue: return "cudaErrorInvalidValue";
-        case cudaErrorMemoryAllocation: return "cudaErrorMemoryAllocation";
-        case cudaErrorInvalidConfiguration: return "cudaErrorInvalidConfiguration";
-        case cudaErrorInvalidDevice: return "cudaErrorInvalidDevice";
-        case cudaErrorInvalidSymbol: return "cudaErrorInvalidSymbol";
-        case cudaErrorInvalidDeviceFunction: return "cudaErrorInvalidDeviceFunction";
-        default: return "cudaErrorUnknown";
-    }
+    auto found = errors.find(error);
+    return found == errors.end() ? "cudaErrorUnknown" : found->second.name;
 }
 const char* cudaGetErrorString(cudaError_t error) {
-    switch (error) {
-        case cudaSuccess: return "no error";
-        case cudaErrorInvalidValue: return "invalid argument";
-        case cudaErrorMemoryAllocation: return "out of memory";
-        case cudaErrorInvalidConfiguration: return "invalid configuration argument";
-        case cudaErrorInvalidDevice: return "invalid device ordinal";
-        case cudaErrorInvalidSymbol: return "invalid device symbol";
-        case cudaErrorInvalidDeviceFunction: return "invalid device function";
-        default: return "unknown error";
-    }
+    auto found = errors.find(error);
+    return found == errors.end() ? "unknown error" : found->second.text;
 }
 
 // ---- the driver's tensor maps, which programs reach through the runtime or by linking with libcuda

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar
+from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tcemu import assembly
 from tcemu.cuda.program.build import build
-from tcemu.errors import LaunchError, TcemuError
+from tcemu.errors import LaunchError, MemoryFault, TcemuError
 from tcemu.machine.launch import Launch
 from tcemu.machine.memory import ALIGN
 from tcemu.machine.tensor_map import Fill, TensorMap
@@ -26,6 +26,8 @@ from tcemu.simt.variables import Variables
 
 #: Bytes of the memory of a device. The file behind it is sparse.
 DEVICE = 4 << 30
+#: Accesses to memory that has been freed are errors if it has no more bytes.
+_HOLE = 1 << 20
 #: The element types and swizzles of tensor maps, in the order of the driver's numbers (cuda.h).
 _TYPES = ["u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "f32", "tf32", "tf32"]
 _SWIZZLES = (0, 32, 64, 128)
@@ -33,7 +35,7 @@ _SWIZZLES = (0, 32, 64, 128)
 
 @dataclass
 class Ran:
-    """A program that has ended: its exit status, and its launches in their order.
+    """A program that has ended: its exit status, its launches in their order, and calls that failed, as sentences.
 
     >>> from tcemu.cuda.program import Ran
     >>> Ran(0).launches
@@ -42,6 +44,7 @@ class Ran:
 
     status: int
     launches: list[Launch] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
 
 
 def run_program(
@@ -75,7 +78,7 @@ def run_program(
                 answers.write(device.VERBS[verb](device, words, questions))
                 answers.flush()
             status = process.wait()
-        return Ran(status, device.launches)
+        return Ran(status, device.launches, device.failures)
 
 
 @contextmanager
@@ -104,12 +107,36 @@ class _Given:
 
     raw: bytes
     buffers: tuple[npt.NDArray[np.uint8], ...] = ()
+    #: what reports call the buffers
+    names: tuple[str, ...] = ()
 
     def pack(self, pointers: Iterator[int]) -> bytes:
         """The parameter as the kernel reads it."""
         for _ in self.buffers:
             next(pointers)
         return self.raw
+
+
+class _Allocation(NamedTuple):
+    """What cudaMalloc has returned: its bytes, its name, and whether kernels may not access it any more."""
+
+    size: int
+    name: str
+    hole: bool = False
+
+    def parts(self, address: int) -> Iterator[tuple[str, slice]]:
+        """The arrays that stand for it in a launch.
+
+        Of a hole, single bytes, each as far from the next as GlobalMemory puts them, so that what is behind it keeps
+        its place; the last one is longer if the places are odd.
+        """
+        if not self.hole:
+            yield self.name, slice(address, address + self.size)
+            return
+        places = -(-self.size // ALIGN) + 1
+        for place in range(0, places - 1, 2):
+            start = address + place * ALIGN
+            yield self.name, slice(start, start + 1 + ALIGN * (place + 3 == places))
 
 
 class _Device:
@@ -123,7 +150,10 @@ class _Device:
         self.modules = [(each, Variables(each)) for each in modules]
         self.kernels: dict[str, Kernel] = {}
         self.launches: list[Launch] = []
-        self.allocations: list[slice] = []
+        self.failures: list[str] = []
+        #: by address, in the order of addresses: what is there; and how many there have been
+        self.allocations: dict[int, _Allocation] = {}
+        self.count = 0
         #: where the program sees the memory: the addresses of managed memory begin there
         self.seen_at = 0
 
@@ -133,10 +163,31 @@ class _Device:
         return b""
 
     def allocated(self, words: list[str], questions: BinaryIO) -> bytes:
-        """Allocated ADDRESS BYTES, in the order of addresses."""
-        address, count = map(int, words)
-        self.allocations.append(slice(address, address + count))
+        """Allocated ADDRESS BYTES."""
+        address, size = map(int, words)
+        self.count += 1
+        self.allocations[address] = _Allocation(size, f"allocation {self.count}")
+        self.allocations = dict(sorted(self.allocations.items()))
         return b""
+
+    def freed(self, words: list[str], questions: BinaryIO) -> bytes:
+        """Freed ADDRESS."""
+        address = int(words[0])
+        size, name, _ = self.allocations[address]
+        self.allocations[address] = _Allocation(size, f"{name}, which has been freed", size <= _HOLE)
+        return b""
+
+    def failed(self, words: list[str], questions: BinaryIO) -> bytes:
+        """Failed CALL ERROR: WHY. The program gets the error, as from a GPU."""
+        self.failures.append(" ".join(words))
+        return b""
+
+    def dereferenced(self, words: list[str], questions: BinaryIO) -> bytes:
+        """Dereferenced WHAT: host code has used a pointer to the device's memory."""
+        raise TcemuError(
+            f"the host code reads or writes {' '.join(words)}: that is memory of the device. Copy it with cudaMemcpy, "
+            "or allocate it with cudaMallocManaged"
+        )
 
     def parameters(self, words: list[str], questions: BinaryIO) -> bytes:
         """Parameters KERNEL: the bytes of each."""
@@ -148,11 +199,13 @@ class _Device:
         *numbers, name = words
         gx, gy, gz, bx, by, bz, shared, cx, cy, cz, count = map(int, numbers)
         raw, kernel = questions.read(count), self._kernel(name)
-        buffers, at = tuple(self.memory[each] for each in self.allocations), 0
+        parts = [part for address, each in self.allocations.items() for part in each.parts(address)]
+        names, buffers = tuple(name for name, _ in parts), tuple(self.memory[part] for _, part in parts)
         given: list[_Given] = []
+        at = 0
         for parameter in kernel.parameters:
             part = self._translated(raw[at : at + parameter.size])
-            given.append(_Given(part, () if given else buffers))
+            given.append(_Given(part, *(() if given else (buffers, names))))
             at += parameter.size
         options = {**self.launching, "cluster": (cx, cy, cz)} if cx else self.launching
         try:
@@ -161,7 +214,8 @@ class _Device:
             if error.launch is None:  # it did not begin
                 raise LaunchError(f"{kernel.name}<<<({gx}, {gy}, {gz}), ({bx}, {by}, {bz})>>>: {error}") from None
             raise
-        return b"0\n"
+        failed = self.launches[-1].error
+        return b"0\n" if failed is None else b"700\n" if isinstance(failed, MemoryFault) else b"719\n"
 
     def _kernel(self, name: str) -> Kernel:
         """A kernel by its name in the PTX."""
@@ -215,5 +269,18 @@ class _Device:
         raise TcemuError(f"tcemu's CUDA runtime does not do {' '.join(words)}; launch the kernels from Python instead")
 
     VERBS: ClassVar[dict[str, Callable[[_Device, list[str], BinaryIO], bytes]]] = {
-        each.__name__: each for each in (arena, allocated, parameters, launch, write, read, tensor_map, refused)
+        each.__name__: each
+        for each in (
+            arena,
+            allocated,
+            freed,
+            failed,
+            dereferenced,
+            parameters,
+            launch,
+            write,
+            read,
+            tensor_map,
+            refused,
+        )
     }
