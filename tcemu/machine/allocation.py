@@ -20,6 +20,8 @@ _SWIZZLES = {0: 0, 32: 0x80, 64: 0x180, 128: 0x380}
 #: The name of shared memory in which CUDA's headers order the warps of a group themselves, by atomics and shuffles that
 #: no rule about races sees through; it is zero at first, and no kernel can name it.
 RESERVED = "shared memory reserved for cooperative groups"
+#: The name of the global memory that malloc in a kernel gives out.
+HEAP = "heap of malloc"
 
 
 class Shared:

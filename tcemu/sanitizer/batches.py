@@ -24,6 +24,7 @@ from tcemu.sanitizer.global_memory import GlobalMemory
 from tcemu.sanitizer.global_races import GlobalRaces
 from tcemu.sanitizer.global_shadow import Line
 from tcemu.sanitizer.grid import thread_of
+from tcemu.sanitizer.heap import HeapBytes
 from tcemu.sanitizer.plans import Logs, Owners, Plan, rows_of
 from tcemu.sanitizer.records import Kind
 from tcemu.sanitizer.rules.stores import Stores
@@ -35,8 +36,9 @@ from tcemu.sanitizer.watch import Watch
 if TYPE_CHECKING:
     from types import ModuleType
 
-#: The sections whose work on weak accesses is done here; if others receive them, each is passed on by itself.
-_KNOWN = frozenset({SharedMemory, GlobalRaces, GlobalMemory, StoredTiles, Stores, TensorMapReads})
+#: The sections whose work on weak accesses is done here, or which have none: the machine does what is in the heap. If
+#: others receive them, each is passed on by itself.
+_KNOWN = frozenset({SharedMemory, GlobalRaces, GlobalMemory, HeapBytes, StoredTiles, Stores, TensorMapReads})
 #: Is called with the number of a log.
 Passes = Callable[[int], object]
 #: The most sorts of accesses that are told apart in one go.
@@ -264,12 +266,13 @@ class _Batch:
     def _prepare_far(self) -> tuple[Any, ...]:
         """What the kernel needs of global memory."""
         kernels, scalars, grid, knows = self._kernels, self._scalars, self._block.grid, self._batches.knows
-        stored, loaded, maps = grid.stored, grid.loaded, grid.maps
+        stored, loaded, sources, maps = grid.stored, grid.loaded, grid.sources, grid.maps
         scalars[kernels.STORED], scalars[kernels.STORED_END] = stored.first, stored.end
         if not knows("global", False) or (self._plan.keeps and not knows("global", True)):
             scalars[kernels.STORED], scalars[kernels.STORED_END] = 0, _MOST  # every access overlaps this
         if self._plan.keeps:
-            scalars[kernels.LOADED], scalars[kernels.LOADED_END] = loaded.first, loaded.end
+            scalars[kernels.LOADED] = min(loaded.first, sources.first)
+            scalars[kernels.LOADED_END] = max(loaded.end, sources.end)
             scalars[kernels.MAPS], scalars[kernels.MAPS_END] = maps.first, maps.end
         accessed, marks, threads, scalars[kernels.FAR_SHIFT], scalars[kernels.COVERED] = grid.shadow.held
         return accessed, marks, threads, grid.shadow.arrays

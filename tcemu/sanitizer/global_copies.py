@@ -1,15 +1,16 @@
-"""The rule about races in global memory, for bulk and tensor copies.
+"""The rule about races in global memory, for copies.
 
 What a copy writes is there for the thread that has waited for the copy with cp.async.bulk.wait_group, without .read,
 and for the threads that synchronise with it afterwards; a proxy fence is part of the completion (PTX ISA 9.7.9.25.2).
 What a copy reads may be overwritten by a thread that knows the phase of the copy's mbarrier to be complete.
+What cp.async reads, no thread may overwrite before the thread that issued it has waited for it.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from tcemu.machine.events import BlockEnded, By, CopiesWaited, Copy, CopyIssued
+from tcemu.machine.events import BlockEnded, By, CopiesArrive, CopiesWaited, Copy, CopyIssued
 from tcemu.machine.memory import extent_of
 from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.block import Block, Handlers
@@ -22,7 +23,7 @@ from tcemu.sanitizer.grid import GlobalAccess
 from tcemu.sanitizer.groups import Groups
 from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.report import Report
-from tcemu.sanitizer.spans import Runs, Span
+from tcemu.sanitizer.spans import NEVER_WAITED, Runs, Source, Span
 
 #: How strong the reductions of copies are.
 _REDUCES = Strength("relaxed", REACH["gpu"])
@@ -53,7 +54,8 @@ class GlobalCopies:
         self.handlers: Handlers = {
             CopyIssued: self._copy,
             CopiesWaited: self._wait,
-            BlockEnded: self._confess,
+            CopiesArrive: self._arrive,
+            BlockEnded: self._end,
         }
 
     # ---------------------------------------------------------------------------------------- what copies do
@@ -73,12 +75,13 @@ class GlobalCopies:
         if not len(addresses):
             return
         shadow, stored, (low, end) = self._grid.shadow, self._grid.stored, extent_of(addresses, size)
-        if shadow.untouched(low, end) and not stored.between(low, end):
-            return
-        access = GlobalAccess(self._neighbour.number, copy.by, copy.opcode, False, WEAK)
+        access = GlobalAccess(self._neighbour.number, copy.by, copy.opcode, False, WEAK, callers_of(copy.by))
         lanes = copy.lanes
         if len(lanes) != len(addresses):  # of unequal sizes, in pieces
             lanes = np.full(len(addresses), _lane(copy.by))
+        self._grid.sources.add(Source(access, copy, lanes, copy.by.active), low, end)
+        if shadow.untouched(low, end) and not stored.between(low, end):
+            return
         if not shadow.untouched(low, end):
             cells, per = shadow.cells(addresses, size, end)
             self._races.compare(access, shadow.marks(cells, WRITES), cells, lanes.repeat(per), None)
@@ -139,7 +142,11 @@ class GlobalCopies:
     def _wait(self, event: CopiesWaited) -> None:
         """The waiting lanes that issued copies learn that the groups before `below` have written."""
         by = event.by
-        if event.kind != "bulk" or not self._groups.issuers(by):
+        if event.kind == "cp.async":
+            for source in self._grid.sources.waited(self._neighbour.number, by.warp, by.active, event.below):
+                self._note(source)
+            return
+        if not self._groups.issuers(by):
             return
         kept = []
         for span in self._open[by.warp]:
@@ -154,8 +161,23 @@ class GlobalCopies:
         if not event.read:
             self._groups.ended(by, event.below)
 
-    def _confess(self, _: BlockEnded) -> None:
+    def _note(self, source: Source) -> None:
+        """A cp.async has read its source: from now on, it is as if it had been a load."""
+        copy = source.copy
+        _, addresses, size = copy.reads
+        line = self._races.line(copy.by, copy.instruction, size, source.lanes)
+        read = self._races.list(line, addresses.tobytes(), extent_of(addresses, size))
+        if read is not None:
+            self._grid.shadow.note(read)
+
+    def _arrive(self, event: CopiesArrive) -> None:
+        """From now on, an mbarrier says when the lanes' copies have ended."""
+        by = event.by
+        self._grid.sources.waited(self._neighbour.number, by.warp, by.active, NEVER_WAITED)
+
+    def _end(self, _: BlockEnded) -> None:
         """Say in a hint if there have been more copies than are kept."""
+        self._grid.sources.forget(self._neighbour.number)
         forgotten = self._grid.loaded.forgotten + self._grid.stored.forgotten
         if forgotten and self._latest is not None:
             message = (

@@ -53,6 +53,12 @@ _BOTH = (
     "compute the address from the number of the {who}, too. If each adds its part, use red or atom. If one is to come "
     "after the other, {way}."
 )
+#: The cause and the fix if a store overwrites what a cp.async reads.
+_READING = "no cp.async.wait_group of the thread that issued the copy covers it, so it may still read"
+_READ = (
+    "In the thread that issued the copy, execute cp.async.commit_group and cp.async.wait_group before the store; then, "
+    "if another thread stores, a barrier."
+)
 _NONE = None, 0
 #: The fix if nothing waits for a copy that writes.
 _WAIT = (
@@ -93,6 +99,9 @@ class GlobalRaces:
         stored, loaded = self._stored, self._loaded
         if (low < stored.end and high > stored.first) or (low < loaded.end and high > loaded.first):
             self._compare_copies(event)
+        sources = self._grid.sources
+        if event.writes and low < sources.end and high > sources.first:
+            self._compare_sources(event)
 
     def _look(self, event: Accessed, read: tuple[Any, ...] = ()) -> None:
         """Compare an access with those before it; `read` has the fields of a weak read."""
@@ -284,6 +293,13 @@ class GlobalRaces:
         for spans in (stored, loaded) if event.writes else (stored,):
             if spans.between(*event.extent):
                 self.compare_spans(self.access(event), spans, first, first + event.size, event.lanes)
+
+    def _compare_sources(self, event: Accessed) -> None:
+        """Report that a store overwrites what a cp.async may still read."""
+        for source, before, number in self._grid.sources.under(event.addresses, event.size):
+            source.access.column = 0  # it is a copy
+            lane, what = int(event.lanes[number]), self._grid.extent(event.addresses[number : number + 1], event.size)
+            self.report(self.access(event), source.access, before, lane, what, cause=_READING, remedy=_READ)
 
     def compare_spans(
         self,

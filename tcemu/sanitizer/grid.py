@@ -14,6 +14,7 @@ from itertools import count
 import numpy as np
 
 from tcemu.errors import byte_span
+from tcemu.machine.allocation import HEAP
 from tcemu.machine.events import By, Site
 from tcemu.machine.labels import Labelled
 from tcemu.machine.memory import Pointer
@@ -21,7 +22,7 @@ from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.clocks import FOREVER, Array, Clocks, joined
 from tcemu.sanitizer.fences import WEAK, Strength
 from tcemu.sanitizer.global_shadow import GlobalShadow, Line
-from tcemu.sanitizer.spans import Spans
+from tcemu.sanitizer.spans import Sources, Spans
 
 #: Knowledge about blocks: by the number of a block here, a row of its clocks.
 News = dict[int, Array]
@@ -208,11 +209,18 @@ class Grid:
     #: what bulk and tensor copies have read, and what they have written
     loaded: Spans = field(default_factory=Spans)
     stored: Spans = field(default_factory=Spans)
+    #: what cp.async still reads
+    sources: Sources = field(default_factory=Sources)
     #: the tensor maps in global memory that tensor copies have read
     maps: Spans = field(default_factory=Spans)
     shadow: GlobalShadow = field(init=False)
+    #: the first byte of the heap and the one after its last; of each byte, whether it has been written
+    heap: tuple[int, int] = field(init=False)
+    defined: Array = field(init=False)
 
     def __post_init__(self) -> None:
+        self.heap = next(((low, end) for low, end, name in self.arrays if name.endswith(HEAP)), (0, 0))
+        self.defined = np.zeros(self.heap[1] - self.heap[0], bool)
         self.shadow = GlobalShadow(self.arrays, lambda: self.accesses.thread, self.accesses.marks)
 
     def ends(self, launch: int) -> News:

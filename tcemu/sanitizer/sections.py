@@ -20,6 +20,7 @@ from tcemu.sanitizer.global_copies import GlobalCopies
 from tcemu.sanitizer.global_fences import GlobalFences
 from tcemu.sanitizer.global_memory import GlobalMemory
 from tcemu.sanitizer.global_races import GlobalRaces
+from tcemu.sanitizer.heap import HeapBytes
 from tcemu.sanitizer.matrix_stores import MatrixStores
 from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.membermasks import Membermasks
@@ -47,6 +48,7 @@ ORDERED: tuple[type[Section], ...] = (
     TensorMemories,
     SharedMemory,
     GlobalRaces,
+    HeapBytes,
     GlobalFences,
     GlobalCopies,
     TensorMaps,

@@ -1,7 +1,8 @@
-"""What bulk and tensor copies have accessed in global memory: runs of bytes, found by the bytes of another access."""
+"""What copies access in global memory: runs of bytes, found by the bytes of another access."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from tcemu.sanitizer.clocks import Array
 from tcemu.sanitizer.marks import fastest
 
 if TYPE_CHECKING:
+    from tcemu.machine.events import Copy
     from tcemu.sanitizer.grid import GlobalAccess
 
 #: Most copies that are kept: a long kernel forgets the oldest half of them, so that memory stays bounded, and a hint
@@ -71,6 +73,17 @@ class Span:
     unwaited: str = ""
 
 
+@dataclass(eq=False, slots=True)
+class Source:
+    """What one cp.async reads: for the lanes (n,) of its addresses."""
+
+    access: GlobalAccess
+    copy: Copy
+    lanes: Array
+    #: the lanes that have not waited for it, as bits
+    waiting: int
+
+
 class Spans:
     """The spans of a grid, found by the bytes between their first and their last."""
 
@@ -126,3 +139,52 @@ class Spans:
         count = len(self._made)
         numbers = np.flatnonzero((self._low[:count] < high) & (self._high[:count] > low))
         return [self._made[number] for number in numbers.tolist()]
+
+
+class Sources:
+    """What the cp.async instructions of a grid read that no wait has covered yet."""
+
+    def __init__(self) -> None:
+        #: by block and warp: the access, its group, the lanes that have not waited, and of each address its lane
+        self._open: dict[tuple[int, int], list[Source]] = {}
+        self._reset()
+
+    def _reset(self) -> None:
+        #: the first byte of all, and the one after the last
+        self.first, self.end = np.iinfo(np.int64).max, 0
+
+    def add(self, source: Source, low: int, end: int) -> None:
+        """One more, whose bytes lie from `low` to `end` - 1."""
+        access = source.access
+        self._open.setdefault((access.block, access.by.warp), []).append(source)
+        self.first, self.end = min(self.first, low), max(self.end, end)
+
+    def waited(self, block: int, warp: int, lanes: int, below: int) -> list[Source]:
+        """Lanes of a warp have waited for its groups before `below`; return what no lane waits for any more."""
+        before = self._open.pop((block, warp), [])
+        for each in before:
+            if each.copy.group < below:
+                each.waiting &= ~lanes
+        still = [each for each in before if each.waiting]
+        if still:
+            self._open[block, warp] = still
+        elif not self._open:
+            self._reset()
+        return [each for each in before if not each.waiting]
+
+    def forget(self, block: int) -> None:
+        """A block has ended."""
+        for key in [each for each in self._open if each[0] == block]:
+            del self._open[key]
+        if not self._open:
+            self._reset()
+
+    def under(self, first: Array, size: int) -> Iterator[tuple[Source, int, int]]:
+        """The reads of bytes that accesses of `size` bytes at `first` (n,) reach: each with a lane and an access."""
+        for each in [each for some in self._open.values() for each in some]:
+            _, addresses, bytes_each = each.copy.reads
+            reaches = (addresses[:, None] < first + size) & (first < addresses[:, None] + bytes_each)
+            reaches &= (each.waiting >> each.lanes & 1).astype(bool)[:, None]
+            if reaches.any():
+                place, number = np.argwhere(reaches)[0].tolist()
+                yield each, int(each.lanes[place]), number

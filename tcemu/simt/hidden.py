@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tcemu.simt.run import Run
 
 #: As large as CUDA makes it (cudaLimitMallocHeapSize).
-HEAP = Variable("heap of malloc", "global", "b8", 256, 8 << 20, 8 << 20)
+HEAP = Variable(allocation.HEAP, "global", "b8", 256, 8 << 20, 8 << 20)
 #: The barrier of cooperative_groups::this_grid(): a size that nobody reads, and a counter.
 WORKSPACE = Variable("workspace of this_grid", "global", "b32", 8, 8, 2)
 #: What groups of several warps meet in; their header asserts that it needs no more.
@@ -138,6 +138,11 @@ class Heap:
         far = at - before - size
         where = f"{far} bytes after the end" if far >= 0 else "across the end"
         return Outside("bounds", f"lies {where} of the {size} bytes that malloc returned at {taken}")
+
+    def size(self, address: int) -> int:
+        """The bytes that `take` returned at an address; 0 if it has not, or if they are free."""
+        piece = self._taken.get(address)
+        return 0 if piece is None else piece.size
 
     def give(self, address: int, at: str = "") -> bool:
         """Free what `take` returned; False if it has not, or if that is free already. `at` is the line of the free."""

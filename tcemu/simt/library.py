@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tcemu.errors import LaunchError
+from tcemu.instructions import parse
 from tcemu.machine.addresses import BLOCK, LOCAL, PARAM, SHARED
+from tcemu.machine.events import Accessed
 from tcemu.machine.masks import LANES, lanes_of
 from tcemu.simt.errors import KernelAssertion
 from tcemu.simt.hidden import HEAP, Heap
@@ -24,6 +27,8 @@ _CONVERSION = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|j|z|t|L
 #: Longer strings are cut off.
 _LONGEST = 1 << 16
 _WIDE = ("l", "ll", "j", "z", "t")
+#: What malloc returns is apart from the next by this many bytes at least.
+_PART = 16
 
 
 def _argument(frame: Frame, lane: int, at: int, size: int = 8) -> int:
@@ -133,10 +138,16 @@ def malloc(frame: Frame, arguments: Sequence[int], returns: Sequence[int]) -> No
 
 
 def free(frame: Frame, arguments: Sequence[int], returns: Sequence[int]) -> None:
-    """Free in a kernel, lane by lane."""
+    """Free in a kernel, lane by lane. For observers, it writes to all that it frees."""
     for lane in LANES[lanes_of(frame.run.bits)].tolist():
-        address, core = _argument(frame, lane, arguments[0]), frame.run.core
-        if not _heap(frame).give(address, str(core.at)):
+        address, core, heap = _argument(frame, lane, arguments[0]), frame.run.core, _heap(frame)
+        size = heap.size(address)
+        if size and core.watched:
+            parts = np.arange(address, address + size, _PART, dtype=np.int64)
+            extent, lanes = (address, int(parts[-1]) + _PART), np.full(len(parts), lane)
+            store = parse("st.global.v4.b32", core.target)
+            core.tell(partial(Accessed, function="free"), core.by(), store, "global", True, parts, _PART, extent, lanes)
+        if not heap.give(address, str(core.at)):
             problem = f"malloc has not returned {address:#x}, or it is free already"
             place = f"lane {lane} of warp {core.index} of block {core.block.number} at {core.at}"
             core.grid.fail(LaunchError(f"free: {problem}: {place}"))

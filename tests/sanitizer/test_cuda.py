@@ -29,7 +29,8 @@ SHAPES = {
     (
         1,
         64,
-    ): "exited_lanes swap_shared shared_race exited_threads mbarrier_init_fence proxy_fence_missing proxy_fence_thread "
+    ): "exited_lanes swap_shared shared_race exited_threads mbarrier_init_fence source_overwritten_by_another "
+    "freed_early proxy_fence_missing proxy_fence_thread "
     "proxy_fence_barrier flag_never_set_right barriers_parted_right",
     (1, 128): "barrier_threads setmaxnreg_count wgmma_right wgmma_fence_first wgmma_uncommitted "
     "wgmma_unwaited wgmma_unwaited_by_an_atomic wgmma_unwaited_in_a_loop wgmma_wait_weak warpgroup_divergent "
@@ -48,6 +49,9 @@ RULE_OF = {
     "beyond_locals": {"out-of-range"},
     "beyond_malloc": {"out-of-range"},
     "freed": {"out-of-range"},
+    "freed_early": {"global-race", "out-of-range"},
+    "source_overwritten": {"global-race"},
+    "source_overwritten_by_another": {"global-race"},
     "another_threads_local": {"out-of-range"},
     "another_blocks_shared": {"out-of-range"},
     "flag_found_at_once": {"stale-load"},

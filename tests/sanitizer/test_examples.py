@@ -16,8 +16,12 @@ from tcemu.sanitizer.rules import BYTES, EXAMPLES, breaks, rules
 MARK = "# <- reported"
 
 
+#: Rules that no kernel in Python can break: only CUDA C++ has malloc.
+CUDA_ONLY = {"uninitialised-heap"}
+
+
 def test_every_rule_has_one():
-    assert set(EXAMPLES) == set(RULES)
+    assert set(EXAMPLES) == set(RULES) - CUDA_ONLY
 
 
 def test_rules_are_in_the_order_of_the_manual():

@@ -58,11 +58,13 @@ class Accessed(WarpEvent):
     owner: int = -1
     #: what was there before, likewise, if the store has been made already; None: the memory still has it
     before: npt.NDArray[np.uint8] | None = None
+    #: the function that accesses, if it is not the instruction
+    function: str = ""
 
     @property
     def opcode(self) -> str:
-        """The opcode, as tcemu.parse prints it."""
-        return self.instruction.opcode
+        """The opcode, as tcemu.parse prints it, or the function."""
+        return self.function or self.instruction.opcode
 
 
 @dataclass(eq=False)

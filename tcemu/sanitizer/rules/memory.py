@@ -54,6 +54,13 @@ rules(
         "Write all of the bytes before reading them, or do not read them.",
     ),
     Rule(
+        "uninitialised-heap",
+        "memory from malloc read before it was written",
+        "5.1.4",
+        "The contents of what malloc returns are undefined.",
+        "Write the bytes first; memset(p, 0, bytes) makes zeros of all of them.",
+    ),
+    Rule(
         "uninitialised-registers",
         "registers read before they were written",
         "5.1.1",

@@ -300,6 +300,32 @@ extern "C" __global__ void cp_async_unwaited_right(u32* g) {
   g[64 + lane()] = s[lane()];
 }
 
+// The thread that copies overwrites the source, and so does a neighbour.
+extern "C" __global__ void source_overwritten(u32* g) {
+  cp_async(s + lane(), g + lane());
+  g[lane()] = 1;  // <- reported
+  cp_async_done();
+}
+extern "C" __global__ void source_overwritten_right(u32* g) {
+  cp_async(s + lane(), g + lane());
+  g[64 + lane()] = 1;
+  cp_async_done();
+  g[lane()] = 1;
+}
+
+extern "C" __global__ void source_overwritten_by_another(u32* g) {
+  if (warp() == 0) cp_async(s + lane(), g + lane());
+  __syncthreads();
+  if (warp() == 1) g[lane()] = 1;  // <- reported
+  cp_async_done();
+}
+extern "C" __global__ void source_overwritten_by_another_right(u32* g) {
+  if (warp() == 0) cp_async(s + lane(), g + lane());
+  cp_async_done();
+  __syncthreads();
+  if (warp() == 1) g[lane()] = 1;
+}
+
 extern "C" __global__ void cp_async_src_size(u32* g) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at(s + lane())), "l"(g + lane()), "r"(8));  // <- reported
   cp_async_done();
@@ -735,6 +761,51 @@ extern "C" __global__ void freed_right(u32* g) {
   own[g[0]] = lane();
   g[1 + lane()] = own[g[64]];
   free(own);
+}
+
+// A piece of the heap that another warp still reads.
+extern "C" __global__ void freed_early(u32* g) {
+  u32** shared = (u32**)s;
+  if (threadIdx.x == 0) {
+    *shared = (u32*)malloc(128);
+    for (u32 i = 0; i < 32; ++i) (*shared)[i] = i;
+  }
+  __syncthreads();
+  u32* all = *shared;
+  if (warp() == 1) g[lane()] = all[lane() + g[64]];  // <- reported
+  if (threadIdx.x == 0) free(all);  // <- reported
+}
+extern "C" __global__ void freed_early_right(u32* g) {
+  u32** shared = (u32**)s;
+  if (threadIdx.x == 0) {
+    *shared = (u32*)malloc(128);
+    for (u32 i = 0; i < 32; ++i) (*shared)[i] = i;
+  }
+  __syncthreads();
+  u32* all = *shared;
+  if (warp() == 1) g[lane()] = all[lane() + g[64]];
+  __syncthreads();
+  if (threadIdx.x == 0) free(all);
+}
+
+// The right one copies a struct with its padding, which nothing has written.
+struct Padded { double d; u32 u; };
+extern "C" __global__ void uninitialised_heap(u32* g) {
+  u32* own = (u32*)malloc(16);
+  own[0] = lane();
+  g[lane()] = own[1 + g[64]];  // <- reported
+  free(own);
+}
+extern "C" __global__ void uninitialised_heap_right(u32* g) {
+  Padded* own = (Padded*)malloc(2 * sizeof(Padded));
+  own[g[64]].d = lane(), own[g[64]].u = 1;
+  own[1 + g[64]] = own[g[64]];
+  g[lane()] = own[1 + g[64]].u;
+  free(own);
+  u32* more = (u32*)malloc(32);
+  memset(more, 0, 32);
+  g[32 + lane()] = more[lane() % 8];
+  free(more);
 }
 
 extern "C" __global__ void beyond_malloc(u32* g) {
