@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tcemu.errors import counted
 from tcemu.machine.events import By, MbarrierArrived
-from tcemu.machine.sites import called
+from tcemu.machine.sites import called, callers_of
 from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
 from tcemu.sanitizer.report import Earlier, Report, lanes_of, many
 
@@ -27,10 +28,26 @@ _FIRST = (
 )
 
 #: The fix for a phase that a warp may miss.
-SEEN = (
+_SEEN = (
     "After their wait, the waiting threads must notify the arriving ones: by an arrive on an empty mbarrier, or at a "
     "barrier."
 )
+
+
+#: The fix if more threads arrive at the mbarrier than it counts.
+_COUNT = (
+    "If each of the {came} threads arrives in each phase, mbarrier.init must count {came}. If they take turns: {seen}"
+)
+
+
+def in_words(here: Mbarrier, missed: str) -> tuple[str, str]:
+    """A message that says that a warp may miss a phase, with its cause if the count is too small; and the fix."""
+    came = here.came()
+    if came <= here.arity:
+        return missed, _SEEN
+    begun = Earlier(here.init, "mbarrier.init", callers_of(here.init))
+    message = f"{missed}: it takes {counted(here.arity, 'arrival')} in a phase ({begun}), and {came} threads arrive"
+    return message, _COUNT.format(came=came, seen=_SEEN[0].lower() + _SEEN[1:])
 
 
 class Arrivals:
@@ -45,6 +62,7 @@ class Arrivals:
             self._check_known(event, here)
         if event.count and not event.transaction:
             here.arrivals.append(called(event.by))
+            here.crew[event.by.warp] = here.crew.get(event.by.warp, 0) | event.by.active
         if event.count and here.announced:
             row = self._clocks.view(event.by.warp, event.by.active)
             here.announced = [(by, time) for by, time in here.announced if not _knows(row, by, time)]
@@ -141,8 +159,9 @@ class Arrivals:
                 f"phase {number} of {what} can complete before warp {warp} has seen phase {number - 1}: nothing orders "
                 f"its arrivals after this wait, and a wait that comes too late waits for the next phase with its parity"
             )
+            message, remedy = in_words(here, message)
             earlier = Earlier(here.completed_by[number], "the last arrival") if number in here.completed_by else None
-            self._block.later(Report("mbarrier-arrivals", message, wait.by, what, earlier, remedy=SEEN))
+            self._block.later(Report("mbarrier-arrivals", message, wait.by, what, earlier, remedy=remedy))
 
     def _knows_wait(self, row: Array, warp: int, wait: Wait) -> bool:
         """Whether the threads that arrived knew that a warp had waited."""

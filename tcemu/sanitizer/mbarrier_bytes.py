@@ -18,6 +18,11 @@ _TOO_MANY = (
 )
 #: The fix where a phase expects bytes when the block ends, and no copy brings any.
 _SPARE = "Expect bytes only for copies that come. No thread waits for this phase, so the block has ended all the same."
+#: The fix where tensor copies bring other bytes than the kernel expects.
+_BOXES = (
+    "Expect the sum of the bytes of all copies of the phase: {boxes} (the innermost dimension first). If the kernel "
+    "means another box, make the tensor map with that one."
+)
 #: The fix where an st.async fills a stage too early.
 _REFILL = (
     "Before a thread refills a stage of another block, it must wait on its own empty mbarrier, at which the readers in "
@@ -62,7 +67,7 @@ class Bytes:
         )
         earlier = copy if here.expecting else None
         spare = ended and not account.issued  # a stage that is prepared for a copy that the last turn does not make
-        remedy = _SPARE if spare else _TOO_MANY if again else ""
+        remedy = _SPARE if spare else _TOO_MANY if again else _boxes(account) if account.boxes else ""
         weight, what = "warning" if spare else None, self._block.mbarrier(address)
         self._block.report("expect-tx", by, message, what=what, earlier=earlier, remedy=remedy, weight=weight)
         return True
@@ -71,3 +76,12 @@ class Bytes:
         """Do the same for all phases; return whether any was reported."""
         reported = [self.check(here, address, number, ended=ended) for number in here.phases]
         return any(reported)
+
+
+def _boxes(account: Phase) -> str:
+    """The fix where tensor copies bring other boxes than the kernel expects."""
+    found = []
+    for (box, element, size), count in account.boxes.items():
+        boxes, each = ("a box", "") if count == 1 else (f"{count} boxes", " each")
+        found.append(f"{boxes} of {' × '.join(map(str, box))} {element}, {size} bytes{each}")
+    return _BOXES.format(boxes="; ".join(found))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -21,6 +22,8 @@ class Phase:
     again: Earlier | None = None
     #: by warp and line of all of them: where their bytes begin, if they are st.async
     origins: dict[tuple[int, Site], dict[int, Earlier]] = field(default_factory=dict)
+    #: how many of its copies bring each box, as (its size, the elements' format, its bytes)
+    boxes: Counter[tuple[tuple[int, ...], str, int]] = field(default_factory=Counter)
     #: whether a report already says that the two differ
     reported: bool = False
     #: whether a cp.async.mbarrier.arrive counts in it
@@ -47,6 +50,8 @@ class Mbarrier:
     clock: int
     #: the joined knowledge of the threads that arrived in the current phase and before it
     arrived: Array
+    #: the arrivals of a phase, as mbarrier.init has them
+    arity: int
     completed: dict[int, Array] = field(default_factory=dict)
     #: number of completed phases
     count: int = 0
@@ -58,6 +63,8 @@ class Mbarrier:
     #: the arrivals of the current phase that bring no bytes, and the last arrival of completed phases
     arrivals: list[By] = field(default_factory=list)
     completed_by: dict[int, By] = field(default_factory=dict)
+    #: by warp: the lanes that have ever arrived without bytes
+    crew: dict[int, int] = field(default_factory=dict)
     #: each expect_tx of the current phase, with its warp's time, that no arrival is known to come after
     announced: list[tuple[By, int]] = field(default_factory=list)
     #: each warp's last wait
@@ -70,6 +77,10 @@ class Mbarrier:
     seen: set[tuple[int, int]] = field(default_factory=set)
     #: the last use by lanes of a warp, by (warp, mask): the warp's time then, the origin, the opcode
     uses: dict[tuple[int, int], tuple[int, By, str]] = field(default_factory=dict)
+
+    def came(self) -> int:
+        """How many threads have ever arrived without bytes."""
+        return sum(lanes.bit_count() for lanes in self.crew.values())
 
     def expect(self, number: int, count: int, by: By) -> None:
         """A phase expects `count` more bytes or, if it is negative, fewer: a thread has counted them as copied."""

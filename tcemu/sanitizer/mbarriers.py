@@ -26,7 +26,7 @@ from tcemu.machine.events import (
     Tcgen05Committed,
 )
 from tcemu.machine.sites import called
-from tcemu.sanitizer.arrivals import SEEN, Arrivals
+from tcemu.sanitizer.arrivals import Arrivals, in_words
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, joined, lanes_in
 from tcemu.sanitizer.mbarrier_bytes import Bytes
@@ -97,7 +97,9 @@ class Mbarriers:
         self._shared.objects(by, "mbarrier.init", cells)
         thread = THREAD + 32 * by.warp + int(lanes_in(by.active)[0])
         clock, agent = self._clocks.time[by.warp], self._clocks.agent()
-        self.live[event.address] = Mbarrier(agent, by, thread, clock, np.zeros_like(self._clocks.rows[by.warp]))
+        self.live[event.address] = Mbarrier(
+            agent, called(by), thread, clock, np.zeros_like(self._clocks.rows[by.warp]), event.count
+        )
 
     def _inval(self, event: MbarrierInvalidated) -> None:
         by, here = event.by, self.live.pop(event.address, None)
@@ -274,6 +276,8 @@ class Mbarriers:
             self._producers.add(copy.by.warp)
             account = here.phase(copy.phase)
             account.issued += copy.bytes
+            if copy.tensor_map is not None:
+                account.boxes[copy.tensor_map.box, copy.tensor_map.element, copy.bytes] += 1
             account.copy = account.copy or Earlier(called(copy.by), copy.instruction.opcode)
             origin = copy.by.warp, copy.by.site
             if origin in account.origins:
@@ -317,8 +321,9 @@ class Mbarriers:
             seen, late = here.skipped[by.warp], here.skipped[by.warp] + 1
         what, last = self._block.mbarrier(address), here.completed_by.get(late)
         message = f"phase {late} of {what} completed before warp {by.warp} had seen phase {seen}"
+        message, remedy = in_words(here, message)
         earlier = Earlier(last, "the last arrival") if last else None
-        self._block.report("mbarrier-arrivals", by, message, what=what, earlier=earlier, remedy=SEEN)
+        self._block.report("mbarrier-arrivals", by, message, what=what, earlier=earlier, remedy=remedy)
         return True
 
     def check_again(self) -> bool:

@@ -270,7 +270,7 @@ class Wgmmas:
         self._block.report("wgmma-uncommitted", under_way.by, message, earlier=write)
         return True
 
-    def _way(self, record: int, _: int) -> str:
+    def _way(self, record: int, user: int) -> str:
         """Why an mma_async still reads, in words; empty if it does not."""
         under_way = self._reads.get(record)
         if under_way is None:
@@ -278,10 +278,12 @@ class Wgmmas:
         if under_way.waited is None:
             done = "has executed no wgmma.wait_group since" if under_way.committed else "has not committed its group"
             return f"its warpgroup {done}"
-        return (
-            f"wgmma.wait_group {under_way.left} at {under_way.waited.site} may leave its group pending; "
-            f"wgmma.wait_group {under_way.younger} would cover it"
-        )
+        pending = f"wgmma.wait_group {under_way.left} at {under_way.waited.site} may leave its group pending"
+        warps, other = self._block.records.warps[record], self._block.records.by[user].warp
+        if other not in warps:
+            whose = many("warp", warps)
+            return f"{pending}, and no wait of {whose} tells warp {other} anything without a barrier after it"
+        return f"{pending}; wgmma.wait_group {under_way.younger} would cover it"
 
     # ---------------------------------------------------------------------------------------- groups
 

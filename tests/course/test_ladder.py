@@ -406,3 +406,12 @@ def test_a_size_that_no_rung_takes_is_refused():
 def test_a_text_is_told_apart_from_its_language():
     assert programs.language_of_text(RUNGS["wmma"].source("cu")) == "cu"
     assert programs.language_of_text(RUNGS["wmma"].source("py")) == "py"
+
+
+def test_launch_is_named_if_its_boxes_do_not_fit_the_kernel():
+    needs_nvrtc()
+    rung = replace(RUNGS["wgmma_tma"], shapes=SMALLER["wgmma_tma"])
+    text = rung.source("cu").replace(", TILE_M, TILE_N};", ", TILE_M, TILE_N / 2};")
+    says = judge.judged(rung, text, seed=5).says
+    assert "2 boxes of 64 × 128 f16, 16384 bytes each" in says
+    assert says.endswith("\n  LAUNCH asks for boxes of 128 rows of A and 128 of B")

@@ -25,8 +25,10 @@ from quick import spread, turn
 import tcemu
 from tcemu.errors import LaunchError, OperandError, UndefinedBehaviour
 from tcemu.machine.allocation import Shared
+from tcemu.machine.tensor_map import TensorMap
 from tcemu.sanitizer import MODES, RULES, Sanitizer, SanitizerWarning
 from tcemu.sanitizer.rules import EXAMPLES
+from tcemu.sanitizer.rules.parts import barrier
 
 
 def row(name):
@@ -498,4 +500,82 @@ def test_a_shuffle_that_waits_for_others_to_exit_is_a_hint():
     assert report.message == (
         "shfl.sync.bfly.b32 names lanes 16 to 31 in its membermask 0xffffffff, which never execute it: the others wait "
         "until they exit"
+    )
+
+
+def test_an_empty_mbarrier_that_counts_too_few_arrivals():
+    """The reports say what it counts, and how many threads arrive."""
+    full, empty, consumers = 0, 64, 4
+
+    def kernel(warp, g, steps):
+        if warp.warpid == 0:
+            with warp.only(warp.laneid == 0):
+                for stage in range(2):
+                    warp.mbarrier_init(full + 8 * stage, 1)
+                    warp.mbarrier_init(empty + 8 * stage, 1)
+                warp.fence_mbarrier_init()
+        warp.bar_sync()
+        with warp.only(warp.laneid == 0):
+            for step in range(steps):
+                stage, turn = step % 2 * 8, step // 2
+                if warp.warpid == consumers:
+                    warp.mbarrier_wait(empty + stage, (turn + 1) % 2)
+                    warp.mbarrier_arrive_expect_tx(full + stage, 128)
+                    warp.cp_async_bulk_shared_global(1024 + 16 * stage, g, 128, full + stage)
+                else:
+                    warp.mbarrier_wait(full + stage, turn % 2)
+                    warp.mbarrier_arrive(empty + stage)
+
+    launched = tcemu.launch(kernel, 1, 160, (np.zeros(128, np.uint8), 8), shared=4096, sanitizer="collect")
+    first = launched.reports[0]
+    assert first.rule == "mbarrier-arrivals"
+    counts = (
+        r"had seen phase \d.*: it takes 1 arrival in a phase \(mbarrier.init of warp 0 at .*\), and 4 threads arrive"
+    )
+    assert re.search(counts, first.message)
+    assert first.remedy.startswith("If each of the 4 threads arrives in each phase, mbarrier.init must count 4.")
+
+
+def test_another_warpgroup_learns_nothing_from_a_wait():
+    """What a pending mma_async reads is overwritten by a warp outside its warpgroup: no wait is a cure for that."""
+
+    def kernel(warp, g):
+        ready(warp)
+        if warp.warpgroup == 0:
+            d, e = warp.registers(4, fill=0), warp.registers(4, fill=0)
+            warp.wgmma_fence()
+            mma(warp, d)
+            warp.wgmma_commit_group()
+            mma(warp, e)
+            warp.wgmma_commit_group()
+            warp.wgmma_wait_group(1)
+            warp.nanosleep(1000)
+            warp.wgmma_wait_group(0)
+        elif warp.warpid == 4:
+            warp.nanosleep(500)
+            warp.st_shared(16 * warp.laneid, 1, "v4.b32")
+
+    options = {"shared": 4096, "sanitizer": "collect", "target": "sm_90a"}
+    reports = tcemu.launch(kernel, 1, 160, (np.zeros(4, np.uint8),), **options).reports
+    assert reports[0].rule == "overwritten-early"
+    assert "and no wait of warps 0 to 3 tells warp 4 anything without a barrier after it" in reports[0].message
+
+
+def test_the_boxes_of_copies_are_said_if_the_kernel_expects_other_bytes():
+    def kernel(warp, g):
+        barrier(warp, 8192)
+        tensor_map = TensorMap(int(g), "f16", (128, 8), (256,), (64, 8), swizzle=128)
+        with warp.only(warp.laneid == 0):
+            warp.mbarrier_arrive_expect_tx(8192, 2 * 64 * 16 * 2)
+            for x in range(2):
+                warp.cp_async_bulk_tensor_shared_global(1024 * x, tensor_map, (64 * x, 0), 8192)
+            warp.mbarrier_wait(8192, 0)
+
+    options = {"shared": 16384, "sanitizer": "collect", "target": "sm_90a"}
+    reports = tcemu.launch(kernel, 1, 32, (np.zeros((8, 128), np.float16),), **options).reports
+    first = reports[0]
+    assert first.rule == "expect-tx"
+    assert "expects 4096 bytes, but its copies deliver 2048" in first.message
+    assert first.remedy.startswith(
+        "Expect the sum of the bytes of all copies of the phase: 2 boxes of 64 × 8 f16, 1024 bytes each"
     )

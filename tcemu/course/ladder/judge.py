@@ -146,7 +146,7 @@ def _wrong(rung: Rung, program: Program, rng: np.random.Generator) -> str:
             errors = [each for each in result.reports if each.severity == "error" or each.rule in HEEDED]
             if errors:
                 told = min(errors, key=lambda report: report.rule == "deadlock")  # it follows from another mistake
-                return f"The sanitizer reports\n{told}"
+                return f"The sanitizer reports\n{told}{program.boxed if told.rule == 'expect-tx' else ''}"
             if result.error is not None:
                 return f"The kernel does not finish: {result.error}"
             if says := _difference(d, right, a, b, _asking(rung, program, seed=seed, policy=policy)):

@@ -45,6 +45,12 @@ class Program:
     shape: tuple[int, ...]
     entered: set[str]
 
+    @property
+    def boxed(self) -> str:
+        """Where the boxes of its tensor maps come from, in words, on a line of its own; empty if it gets none."""
+        _, _, _, _, *boxes = self.shape
+        return "\n  LAUNCH asks for boxes of {} rows of A and {} of B".format(*boxes) if boxes else ""
+
     def misfit(self, rung: Rung) -> str:
         """What of a kernel in CUDA C++ does not fit the rung's launch, in words; empty if nothing."""
         if self.language == "py":
