@@ -72,6 +72,10 @@ _ADVICE = {
 }
 #: The header that declares what a source uses without it.
 _DECLARED = {
+    r'"cooperative_groups" has no member "(?:memcpy_async|wait|wait_prior)"': "cooperative_groups/memcpy_async.h",
+    r'"cooperative_groups" has no member "(?:inclusive|exclusive)_scan"': "cooperative_groups/scan.h",
+    r'"cooperative_groups" has no member "(?:reduce|plus|greater|less)"': "cooperative_groups/reduce.h",
+    r'"(?:cooperative_groups|nvcuda::wmma)" has no member': "",  # it has declared the others
     r"\b(?:nvcuda|wmma)\b": "mma.h",
     r"\bcurand\w+": "curand_kernel.h",
     r"\bCUtensorMap\b": "cuda.h",

@@ -338,7 +338,7 @@ class Core:
                 continue
             message = (
                 f"{instruction}: the membermask must name the lanes that execute it, {self.bits:#010x}; got "
-                f"{briefly(mask)} (PTX ISA {instruction.section})"
+                f"{f'{named:#010x}' if whole else briefly(mask)} (PTX ISA {instruction.section})"
             )
             if not whole:
                 raise OperandError(message)

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tcemu.errors import counted
 from tcemu.machine.events import By, MbarrierArrived
-from tcemu.machine.sites import called, callers_of
+from tcemu.machine.sites import called
 from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
 from tcemu.sanitizer.report import Earlier, Report, lanes_of, many
 
@@ -42,12 +41,9 @@ _COUNT = (
 
 def in_words(here: Mbarrier, missed: str) -> tuple[str, str]:
     """A message that says that a warp may miss a phase, with its cause if the count is too small; and the fix."""
-    came = here.came()
-    if came <= here.arity:
+    if not here.miscounts:
         return missed, _SEEN
-    begun = Earlier(here.init, "mbarrier.init", callers_of(here.init))
-    message = f"{missed}: it takes {counted(here.arity, 'arrival')} in a phase ({begun}), and {came} threads arrive"
-    return message, _COUNT.format(came=came, seen=_SEEN[0].lower() + _SEEN[1:])
+    return f"{missed}: it {here.miscounts}", _COUNT.format(came=here.came(), seen=_SEEN[0].lower() + _SEEN[1:])
 
 
 class Arrivals:

@@ -124,8 +124,10 @@ class Copies:
                 self._shared.decided(record, waited=False)
                 self._records.attach(record, here.column, event.phase)
 
-    def _way(self, record: int, _: int) -> str:
+    def _way(self, record: int, user: int) -> str:
         """Why a copy has not ended, in words; empty if it has, or if it is another kind of access."""
+        if record > user:
+            return ""  # it has only just begun: its thread may commit and wait yet
         kind, warp = Kind(self._records.kind[record]), self._records.by[record].warp
         if kind == Kind.CP_ASYNC:
             groups = [group for number, _, group in self._open[warp] if number == record]

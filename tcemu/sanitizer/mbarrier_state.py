@@ -6,7 +6,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tcemu.errors import counted
 from tcemu.machine.events import By, Site
+from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.clocks import THREAD, Array, Clocks
 from tcemu.sanitizer.report import Earlier
 
@@ -81,6 +83,14 @@ class Mbarrier:
     def came(self) -> int:
         """How many threads have ever arrived without bytes."""
         return sum(lanes.bit_count() for lanes in self.crew.values())
+
+    @property
+    def miscounts(self) -> str:
+        """``takes 2 arrivals in a phase (mbarrier.init of ...), and 8 threads arrive``; empty if these are not more."""
+        if self.came() <= self.arity:
+            return ""
+        begun = Earlier(self.init, "mbarrier.init", callers_of(self.init))
+        return f"takes {counted(self.arity, 'arrival')} in a phase ({begun}), and {self.came()} threads arrive"
 
     def expect(self, number: int, count: int, by: By) -> None:
         """A phase expects `count` more bytes or, if it is negative, fewer: a thread has counted them as copied."""

@@ -39,7 +39,8 @@ _FREE = {
 }
 _REFILL = {
     Kind.BULK: "Wait until the reader has ended: readers must arrive on the stage's empty mbarrier after their last "
-    "load, and the producer must wait for that phase before the copy.",
+    "load, and the producer must wait for that phase before the copy. A lane that arrives for its warp does so after "
+    "bar.warp.sync; mbarrier.init counts all that arrive.",
 }
 #: The fix where the reader has waited for its own end, but the writer does not know of it.
 _HEARD = (

@@ -273,7 +273,7 @@ class Wgmmas:
     def _way(self, record: int, user: int) -> str:
         """Why an mma_async still reads, in words; empty if it does not."""
         under_way = self._reads.get(record)
-        if under_way is None:
+        if under_way is None or record > user:
             return ""
         if under_way.waited is None:
             done = "has executed no wgmma.wait_group since" if under_way.committed else "has not committed its group"

@@ -163,9 +163,8 @@ class Lowering:
 
     def steps(self, number: int, instruction: Instruction) -> tuple[Step, ...] | None:
         """The steps of an instruction of straight code; None if it is an operation."""
-        head = instruction.opcode.partition(".")[0]
-        made = _LOWERED.get(head)
-        if made is not None:
+        made = _LOWERED.get(instruction.opcode.partition(".")[0])
+        if made is not None and not instruction.opcode.startswith(_ASYNCHRONOUS):
             return made(self, number, instruction)
         pair = bool(instruction.operands) and isinstance(instruction.operands[0], Pair)
         row = alu.find(instruction.opcode, pair=pair, operands=len(instruction.operands) - 1)
@@ -347,6 +346,8 @@ class Lowering:
         return tuple(made)
 
 
+#: Stores that the machine carries out: they complete on an mbarrier, or have a size.
+_ASYNCHRONOUS = ("st.async", "st.bulk")
 _LOWERED: dict[str, Callable[[Lowering, int, Instruction], tuple[Step, ...] | None]] = {
     "mov": Lowering.mov,
     "cvta": Lowering.cvta,

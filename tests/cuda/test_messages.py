@@ -141,6 +141,12 @@ def test_an_error_at_the_end_of_the_source_is_shown_without_the_warnings():
     [
         ('attribute "__global__" does not apply here', "__global__ void k(half* x) {", "#include <cuda_fp16.h>"),
         ("name must be a namespace name", "namespace cg = cooperative_groups;", "#include <cooperative_groups.h>"),
+        (
+            'namespace "cooperative_groups" has no member "memcpy_async"',
+            "cg::memcpy_async(g, s, a, 128);",
+            "#include <cooperative_groups/memcpy_async.h>",
+        ),
+        ('namespace "cooperative_groups" has no member "this_blok"', "auto t = cg::this_blok();", ""),
         ('identifier "__pipeline_commit" is undefined', "__pipeline_commit();", "#include <cuda_pipeline.h>"),
         ('identifier "y" is undefined', "y = half(x);", ""),
         ('expected a ";"', "half y", ""),

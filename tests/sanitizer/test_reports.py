@@ -579,3 +579,25 @@ def test_the_boxes_of_copies_are_said_if_the_kernel_expects_other_bytes():
     assert first.remedy.startswith(
         "Expect the sum of the bytes of all copies of the phase: 2 boxes of 64 × 8 f16, 1024 bytes each"
     )
+
+
+def test_a_copy_that_has_just_begun_may_be_committed_yet():
+    """Only of a copy that came before the other access is it known whether its thread has committed its group."""
+
+    def kernel(warp, g, reader):
+        warp.st_shared(4 * warp.threads, 0)
+        warp.bar_sync()
+        if warp.warpid == reader:
+            warp.ld_shared(4 * warp.laneid)
+        else:
+            warp.cp_async(4 * warp.laneid, g + 4 * warp.laneid, 4)
+            warp.cp_async_commit_group()
+            warp.cp_async_wait_group(0)
+
+    for reader in range(2):
+        for seed in range(4):
+            launched = tcemu.launch(
+                kernel, 1, 64, (np.zeros(32, np.uint32), reader), shared=512, sanitizer="collect", seed=seed
+            )
+            assert launched.reports
+            assert not any("no cp.async.commit_group followed" in each.message for each in launched.reports)
