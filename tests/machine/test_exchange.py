@@ -357,7 +357,7 @@ def test_wrong_operands(row):
         ("what vote", lambda w: w.vote_sync([], True), "vote.sync: mode is text, as the opcode spells it; got []"),
         ("an int", lambda w: w.vote_sync("all", 1), f"must be bool (32,); got dtype {np.dtype(int)}, shape ()"),
         ("half", lambda w: w.vote_sync("all", np.ones(16, bool)), "shape (16,) (PTX ISA 9.1, 9.7.13.9 "),
-        ("mask", lambda w: w.run("vote.sync.all.pred", True, 0xFF), "lanes that execute it, 0xffffffff; got 255"),
+        ("mask", lambda w: w.run("vote.sync.all.pred", True, 0xFF), "it, 0xffffffff; got 0x000000ff"),
         ("no mask", lambda w: w.run("elect.sync", None), "membermask must name the lanes"),
     ]  # fmt: skip
     for name, body, says in cases:
