@@ -63,7 +63,7 @@ HOST: dict[str, str] = (
 )
 #: Headers of PyTorch and other libraries of the host, whose names nobody can list, and what kernels in an extension
 #: need of them.
-_TORCH = re.compile(r"(torch|ATen|c10|caffe2|pybind11|tvm|dlpack|absl|fmt|spdlog|glog|gflags|nlohmann)/|Python\.h$")
+_TORCH = re.compile(r"(torch|ATen|THC|c10|caffe2|pybind11|tvm|dlpack|absl|fmt|spdlog|glog|gflags|nlohmann)/|Python\.h$")
 TORCH = "#include <tcemu_torch.h>\n"
 _INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
 

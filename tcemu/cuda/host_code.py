@@ -34,7 +34,7 @@ _HOST = re.compile(
 )
 #: Types of the runtime, of cuRAND and of PyTorch that a kernel may have, too.
 _SHARED = re.compile(
-    r"\b(?:at|torch)::(?:Half|BFloat16|PhiloxCudaState|cuda::philox)\b|"
+    r"\b(?:at|torch)::(?:Half|BFloat16|PhiloxCudaState|cuda::(?:philox|detail::(?:TensorInfo|IndexToOffset)))\b|"
     r"\bcuda(?:TextureObject_t|SurfaceObject_t)\b|\bCUtensorMap\b|\bcurand(?:State|Direction)\w*"
 )
 #: Members of a struct with a kernel's parameters that only its launch looks at.

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from tcemu.simt.run import Run
 
 _NAME = "tcemu_segment"
+#: A function whose text is longer is hardly optimised: that would take LLVM minutes, and such code has few loops.
+_LONG = 1_000_000
 #: (context, block, lanes, limit) -> what `reference.run` returns.
 _SIGNATURE = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint32)
 _MASKS = f"<{LANES} x i1>"
@@ -35,7 +37,7 @@ def runner(blocks: Sequence[Block]) -> Callable[[Run, Frame, int, int, int], int
     emitted = Emitted(blocks)
     symbols = {kind.name: helper(kind) for kind in emitted.kinds}
     text = emitted.text
-    address = compiled.function(text, lambda: text, _NAME, symbols, level=1)
+    address = compiled.function(text, lambda: text, _NAME, symbols, level=int(len(text) <= _LONG))
     function = _SIGNATURE(address)
 
     def run(run: Run, frame: Frame, block: int, mask: int, limit: int) -> int:

@@ -610,6 +610,38 @@ def test_extensions_of_pytorch():
     assert np.array_equal(x, 2 * np.arange(32))
 
 
+def test_numbers_of_pytorch():
+    """A product of two is rounded before it is added, as PyTorch's operators are; beside a float it is a float."""
+    source = """#include <ATen/ATen.h>
+    #include <THC/THCAtomics.cuh>
+    template <class T> __global__ void f(T* x, float w, float* sums, const int* at, long n) {
+        static_assert(sizeof(T) == 2 && sizeof(w * x[0]) == 4 && sizeof(x[0] * 2.0) == 8 && sizeof(x[0] * 3) == 2);
+        sums[0] = w * x[0] + x[1] * w;
+        sums[0] += x[2];
+        x[3] = x[0] * x[1] + x[2];
+        x[4] = T(1) / x[1] - n;
+        x[5] = __builtin_bit_cast(unsigned short, x[0].x) > 0 && x[0] < x[1] ? -x[0] : x[1];
+        x[6] += w;
+        atomicAdd(x + 7, x[0]);
+    }
+    template <class T> __global__ void gather(at::cuda::detail::TensorInfo<T, int> from, float* to) {
+        to[threadIdx.x] = from.data[at::cuda::detail::IndexToOffset<T, int, -1>::get(threadIdx.x, from)];
+    }"""
+    module, at, halves = cuda.compile(source), np.zeros(1, np.int32), np.float16
+    x, sums = np.array([1.001, 1.002, -1, 0, 0, 0, 7, 3], halves), np.zeros(1, np.float32)
+    a, b, c = x[:3]
+    want = [a * b + c, halves(1) / b - halves(2), -a, halves(7 + 0.5), halves(3) + a]
+    expected = np.float32(0.5) * np.float32(a) + np.float32(b) * np.float32(0.5) + np.float32(c)
+    module["f<at::Half>"][1, 1](x, 0.5, sums, at, 2)
+    assert x[3:].tolist() == [float(each) for each in want]
+    assert sums[0] == expected
+    to, rows = np.zeros(6, np.float32), np.arange(12, dtype=np.float16).reshape(3, 4)
+    sizes, strides = ([np.int32(each) for each in (*pair, *[0] * 23)] for pair in ((3, 2), (4, 2)))
+    info = cuda.struct("TensorInfo", data=rows, sizes=sizes, strides=strides, dims=np.int32(2))
+    module["gather<at::Half>"][1, 6](info, to)
+    assert np.array_equal(to.reshape(3, 2), rows[:, ::2])
+
+
 def test_accessors_of_pytorch():
     """As in PyTorch's tutorial on extensions: the accessor's layout is that of c10, and its last dimension has gaps."""
     source = """#include <torch/extension.h>

@@ -15,9 +15,45 @@
 #define WARP_SHFL_DOWN(value, delta) __shfl_down_sync(0xffffffff, value, delta)
 #define CUDA_KERNEL_LOOP(i, n) for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += blockDim.x * gridDim.x)
 #endif
+// PyTorch's own numbers: each operation is one of floats, rounded; beside another number, a Half takes its type.
+#define TCEMU_NUMBER(Name, Native, to_float, of_float)                                                       \
+    struct alignas(2) Name {                                                                                 \
+        unsigned short x;                                                                                    \
+        struct from_bits_t {};                                                                               \
+        C10_HOST_DEVICE static constexpr from_bits_t from_bits() { return {}; }                              \
+        Name() = default;                                                                                    \
+        C10_HOST_DEVICE constexpr Name(unsigned short bits, from_bits_t) : x(bits) {}                        \
+        C10_HOST_DEVICE Name(float value) : Name(of_float(value)) {}                                         \
+        C10_HOST_DEVICE Name(const Native& value) : x(__builtin_bit_cast(unsigned short, value)) {}          \
+        C10_HOST_DEVICE operator float() const { return to_float(__builtin_bit_cast(Native, x)); }           \
+        C10_HOST_DEVICE operator Native() const { return __builtin_bit_cast(Native, x); }                    \
+        C10_HOST_DEVICE Name operator-() const { return -float(*this); }                                     \
+    };                                                                                                       \
+    TCEMU_OPERATOR(Name, +) TCEMU_OPERATOR(Name, -) TCEMU_OPERATOR(Name, *) TCEMU_OPERATOR(Name, /)          \
+    TCEMU_COMPARED(Name, ==) TCEMU_COMPARED(Name, !=) TCEMU_COMPARED(Name, <) TCEMU_COMPARED(Name, <=)       \
+    TCEMU_COMPARED(Name, >) TCEMU_COMPARED(Name, >=)
+#define TCEMU_COMPARED(Name, op)                                                                             \
+    C10_HOST_DEVICE inline bool operator op(Name a, Name b) { return float(a) op float(b); }
+#define TCEMU_BESIDE(Name, op, Other, Result)                                                                \
+    C10_HOST_DEVICE inline Result operator op(Name a, Other b) { return float(a) op Result(b); }             \
+    C10_HOST_DEVICE inline Result operator op(Other a, Name b) { return Result(a) op float(b); }
+#define TCEMU_OPERATOR(Name, op)                                                                             \
+    C10_HOST_DEVICE inline Name operator op(Name a, Name b) { return float(a) op float(b); }                 \
+    TCEMU_BESIDE(Name, op, float, float) TCEMU_BESIDE(Name, op, double, double)                              \
+    TCEMU_WHOLE(Name, op, int) TCEMU_WHOLE(Name, op, long) TCEMU_WHOLE(Name, op, long long)                  \
+    C10_HOST_DEVICE inline Name& operator op##=(Name& a, Name b) { return a = a op b; }                      \
+    C10_HOST_DEVICE inline float& operator op##=(float& a, Name b) { return a = a op float(b); }
+#define TCEMU_WHOLE(Name, op, Other)                                                                         \
+    C10_HOST_DEVICE inline Name operator op(Name a, Other b) { return a op Name(float(b)); }                 \
+    C10_HOST_DEVICE inline Name operator op(Other a, Name b) { return Name(float(a)) op b; }
 namespace c10 {
-using Half = __half;
-using BFloat16 = __nv_bfloat16;
+TCEMU_NUMBER(Half, __half, __half2float, __float2half_rn)
+TCEMU_NUMBER(BFloat16, __nv_bfloat16, __bfloat162float, __float2bfloat16_rn)
+#undef TCEMU_NUMBER
+#undef TCEMU_COMPARED
+#undef TCEMU_BESIDE
+#undef TCEMU_OPERATOR
+#undef TCEMU_WHOLE
 template <class T> struct alignas(2 * sizeof(T)) complex {
     T real_ = T(0), imag_ = T(0);
     constexpr complex() = default;
@@ -79,6 +115,23 @@ template <> struct OpMathType<Half> { using type = float; };
 template <> struct OpMathType<BFloat16> { using type = float; };
 template <class T> using opmath_type = typename OpMathType<T>::type;
 template <class T, bool is_cuda> using acc_type = opmath_type<T>;
+namespace cuda::detail {
+template <class T, class Index> struct TensorInfo {  // a tensor of as many dimensions as there may be
+    T* data;
+    Index sizes[25], strides[25];
+    int dims;
+};
+template <class T, class Index, int Dims> struct IndexToOffset {
+    static C10_HOST_DEVICE Index get(Index index, const TensorInfo<T, Index>& info) {
+        Index offset = 0;
+        for (int each = (Dims < 0 ? info.dims : Dims) - 1; each > 0; --each) {
+            offset += index % info.sizes[each] * info.strides[each];
+            index /= info.sizes[each];
+        }
+        return offset + index * info.strides[0];
+    }
+};
+}  // namespace cuda::detail
 struct PhiloxCudaState {  // of the random numbers of a launch; while a graph is captured, seed and offset are pointers
     union Number {
         uint64_t val;
@@ -103,5 +156,12 @@ template <class T, size_t N, template <class> class Traits = DefaultPtrTraits, c
 using PackedTensorAccessor = GenericPackedTensorAccessor<T, N, Traits, Index>;
 }  // namespace torch
 namespace pybind11 {}
+// An atomicAdd of PyTorch's numbers is one of CUDA's.
+C10_DEVICE inline c10::Half atomicAdd(c10::Half* address, c10::Half value) {
+    return atomicAdd(reinterpret_cast<__half*>(address), __half(value));
+}
+C10_DEVICE inline c10::BFloat16 atomicAdd(c10::BFloat16* address, c10::BFloat16 value) {
+    return atomicAdd(reinterpret_cast<__nv_bfloat16*>(address), __nv_bfloat16(value));
+}
 template <class T, class Value> C10_DEVICE T gpuAtomicAdd(T* address, Value value) { return atomicAdd(address, T(value)); }
 template <class T, class Value> C10_DEVICE void gpuAtomicAddNoReturn(T* address, Value value) { atomicAdd(address, T(value)); }
