@@ -43,6 +43,7 @@ _CLASS = re.compile(r"\s*(?:template\s*<[^{;]*>\s*)?(?:typedef\s+)?(?:struct|cla
 #: A macro with arguments, and lines at file scope that are a call of one.
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\((?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
+_WORDS = re.compile(r"define[ \t]+\w+(?:[ \t]+\w+)+[ \t]*\Z")
 #: A macro that is a pragma, which nvcc takes for one: gcc puts it in its place before the compiler reads the line.
 _PRAGMA = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(#[ \t]*pragma\b[^\n]*)", re.MULTILINE)
 _CALL = re.compile(r"^(\w+)\((?:[^(){};#]|\([^(){};#]*\))*\)[ \t]*;?[ \t]*$", re.MULTILINE)
@@ -124,6 +125,9 @@ class Macros:
         """The macros of several files."""
         macros = [(match[1], match[0]) for source in sources for match in _MACRO.finditer(source)]
         annotating = frozenset(name for name, text in macros if re.search("__(?:device|global)__", text))
+        named = {name: set(text.split()[2:]) for name, text in macros if _WORDS.search(text)}
+        while more := {name for name, words in named.items() if words & annotating} - annotating:
+            annotating |= more
         called = (match for source in sources for match in _DEFINE.finditer(source))
         host = frozenset(match[1] for match in called if _HOST.search(match[0])) - annotating
         pragmas = (match for source in sources for match in _PRAGMA.finditer(source))

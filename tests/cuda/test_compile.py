@@ -614,6 +614,7 @@ def test_numbers_of_pytorch():
     """A product of two is rounded before it is added, as PyTorch's operators are; beside a float it is a float."""
     source = """#include <ATen/ATen.h>
     #include <THC/THCAtomics.cuh>
+    __device__ inline at::Half atomicAdd(at::Half* address, at::Half value) { return *address = *address + value; }
     template <class T> __global__ void f(T* x, float w, float* sums, const int* at, long n) {
         static_assert(sizeof(T) == 2 && sizeof(w * x[0]) == 4 && sizeof(x[0] * 2.0) == 8 && sizeof(x[0] * 3) == 2);
         sums[0] = w * x[0] + x[1] * w;

@@ -186,8 +186,9 @@ KERNEL(f, int N) { *x = std::max(N, g()); }
 INLINE int g() { return std::sort(1, 2); }
 void h() { std::sort(1, 2); }
 """
-    side = device_side(source, {4, 5, 6}, Macros.of(source, other))
-    assert side.left_out == ("h",)
+    assert device_side(source, {4, 5, 6}, Macros.of(source, other)).left_out == ("h",)
+    either = "#define BOTH __host__ __device__\n#define INLINE BOTH __forceinline__\n"
+    assert device_side(source, {4, 5, 6}, Macros.of(source, either)).left_out == ("h",)
     assert device_side(source).left_out == ("g", "h")
 
 

@@ -156,11 +156,11 @@ template <class T, size_t N, template <class> class Traits = DefaultPtrTraits, c
 using PackedTensorAccessor = GenericPackedTensorAccessor<T, N, Traits, Index>;
 }  // namespace torch
 namespace pybind11 {}
-// An atomicAdd of PyTorch's numbers is one of CUDA's.
-C10_DEVICE inline c10::Half atomicAdd(c10::Half* address, c10::Half value) {
+// An atomicAdd of PyTorch's numbers is one of CUDA's. Templates give way to a kernel's own.
+template <int = 0> C10_DEVICE inline c10::Half atomicAdd(c10::Half* address, c10::Half value) {
     return atomicAdd(reinterpret_cast<__half*>(address), __half(value));
 }
-C10_DEVICE inline c10::BFloat16 atomicAdd(c10::BFloat16* address, c10::BFloat16 value) {
+template <int = 0> C10_DEVICE inline c10::BFloat16 atomicAdd(c10::BFloat16* address, c10::BFloat16 value) {
     return atomicAdd(reinterpret_cast<__nv_bfloat16*>(address), __nv_bfloat16(value));
 }
 template <class T, class Value> C10_DEVICE T gpuAtomicAdd(T* address, Value value) { return atomicAdd(address, T(value)); }
