@@ -102,6 +102,9 @@ def sanitize(
         function()
     if not checks.done:
         raise TcemuError(f"{what} did not launch a kernel, so there is nothing to check")
+    for failure in getattr(function, "failures", ()):  # of a program's calls of the CUDA runtime
+        found = Finding(ERROR, "error", failure, f"error {ERROR}: {failure}")
+        checks.done.append(Checked(failure.partition(" ")[0], [found]))
     _print(Console(highlight=False, soft_wrap=True), checks.done)
     _write(sarif, junit, checks.done, what)
     sys.exit(1 if any(each.failed for each in checks.done) else 0)

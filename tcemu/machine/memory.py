@@ -199,7 +199,8 @@ class Bytes:
         if self.space == "shared":
             beside = self._beside(at)
             has = int(self._ends[0]) if len(self._ends) else 0
-            none = "" if has else ": if its size is the launch's to say (extern __shared__), shared= gives it"
+            gives = "kernel<<<grid, block, bytes>>> gives it, in Python shared="
+            none = "" if has else f": if its size is the launch's to say (extern __shared__), {gives}"
             return f"{problem}, which has {has} bytes in this launch" + (f": {beside}" if beside else none)
         if not at:
             return f"{problem}: it is the null pointer"

@@ -200,8 +200,8 @@ class Grid:
     strong: dict[int, list[StrongWrite]] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=count)
     #: lines where warps load the same words again, by strong loads, and those where they do not synchronise meanwhile
-    again: set[Site] = field(default_factory=set)
-    polls: set[Site] = field(default_factory=set)
+    again: set[tuple[Site, bool]] = field(default_factory=set)
+    polls: set[tuple[Site, bool]] = field(default_factory=set)
     #: by block and warp: how many accesses came before its last releasing fence of tensor maps, the lanes, the reach
     released: dict[tuple[int, int], tuple[int, int, int]] = field(default_factory=dict)
     #: by block and warp: what it knew at its last fence.proxy.async for global memory

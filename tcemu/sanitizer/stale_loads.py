@@ -57,7 +57,7 @@ class StaleLoads:
         self._again, self._polls = grid.again, grid.polls
         #: each warp's last load, and all loads by warp and line
         self._last: dict[int, tuple[Site, int, bytes]] = {}
-        self._loaded: dict[tuple[int, Site], set[bytes]] = {}
+        self._loaded: dict[tuple[int, tuple[Site, bool]], set[bytes]] = {}
         #: reports, each with what has found the later store
         self._held_back: list[tuple[_Seen, Report]] = []
         self.handlers: Handlers = {
@@ -110,13 +110,14 @@ class StaleLoads:
     def _note(self, by: By, addresses: bytes) -> None:
         """Note a load, for loops that load the same again."""
         this = by.site, self._clocks.time[by.warp], addresses
-        waits = isinstance(by.site, FrontSite) and by.site.spins  # even if it finds the value at once
+        load = _load_of(by.site)
+        _, waits = load  # even if it finds the value at once
         if waits or self._last.get(by.warp) == this:
-            self._polls.add(by.site)
+            self._polls.add(load)
         self._last[by.warp] = this
-        before = self._loaded.setdefault((by.warp, by.site), set())
+        before = self._loaded.setdefault((by.warp, load), set())
         if addresses in before:
-            self._again.add(by.site)
+            self._again.add(load)
         before.add(addresses)
 
     def _stale(self, event: Accessed, write: StrongWrite, address: int) -> bool:
@@ -165,8 +166,14 @@ class StaleLoads:
         held, self._held_back = self._held_back, []
         for seen, report in held:
             repeated = self._again if seen.meant else self._polls
-            if (seen.meant or seen.by.site in self._polls) and report.site not in repeated:
+            found = seen.meant or _load_of(seen.by.site) in self._polls
+            if found and _load_of(report.by.site) not in repeated:
                 self._block.tell(report)
+
+
+def _load_of(site: Site) -> tuple[Site, bool]:
+    """A line, and whether the load is that of a loop that waits: there may be others on the line."""
+    return site, isinstance(site, FrontSite) and site.spins
 
 
 def _mask(lanes: Array) -> int:

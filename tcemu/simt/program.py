@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +32,7 @@ from tcemu.simt.kept import kept
 from tcemu.simt.layout import Layout
 from tcemu.simt.lines import Sites
 from tcemu.simt.lowering import ORIGIN, STACKED, WINDOW, Lowering
-from tcemu.simt.spins import spins
+from tcemu.simt.spins import others, spins
 from tcemu.simt.steps import Access
 from tcemu.simt.stretches import Stretches
 from tcemu.simt.swaps import begins_swaps
@@ -89,8 +91,17 @@ class Program:
 
     def _mark(self) -> None:
         """Note at the lines what the analysis of the whole function tells about them."""
-        for number in spins(self):
+        blocks = list(self.blocks)
+        waiting = list(spins(self))
+        for number in waiting:
             self.sites[number].spins = True
+            for place in list(others(self, number, waiting)):  # they get a site of their own for the same line
+                operation = blocks[place].operation
+                if operation is not None:
+                    site = self.sites[operation.number] = copy(self.sites[operation.number])
+                    site.spins = False
+                    blocks[place] = replace(blocks[place], operation=replace(operation, site=site))
+        self.blocks = tuple(blocks)
         for site, store in kept(self).items():
             site.stores = store
 

@@ -6,7 +6,7 @@ load of one address that a loop repeats, with no other access and nothing that s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from tcemu.assembly import Memory, Register
@@ -30,6 +30,36 @@ def spins(program: Program) -> Iterator[int]:
             memory = program.function.body[operation.number].operands[1]
             if loop and isinstance(memory, Memory) and not _changes(program, loop, memory):
                 yield operation.number
+
+
+def others(program: Program, spinning: int, all_spinning: Iterable[int]) -> Iterator[int]:
+    """The blocks of loads on the line of such a load that belong to no such loop, nor to a first round before one.
+
+    They read next to what it reads, or nothing leads from them to it.
+    """
+    body = program.function.body
+    memory, waited = body[spinning].operands[1], [body[each].operands[1] for each in all_spinning]
+    for number, block in enumerate(program.blocks):
+        operation = block.operation
+        if operation is None or not operation.opcode.startswith("ld."):
+            continue
+        own = body[operation.number].operands[1]
+        if own in waited:
+            continue
+        if operation.site is program.sites[spinning] and isinstance(own, Memory) and isinstance(memory, Memory):
+            beside = own.base == memory.base and own.offset != memory.offset
+            if beside or program.block_of[spinning] not in _behind(program, number):
+                yield number
+
+
+def _behind(program: Program, start: int) -> set[int]:
+    """The blocks that a block leads to."""
+    follows, found, waiting = program.ways.follows, set[int](), [start]
+    while waiting:
+        new = [each for each in follows[waiting.pop()] if each != OUT and each not in found]
+        found.update(new)
+        waiting += new
+    return found
 
 
 def _loop(program: Program, load: int) -> set[int]:

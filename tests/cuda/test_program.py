@@ -5,7 +5,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from tcemu.cli import commands
 from tcemu.cuda.program import build, run_program
 from tcemu.errors import CompilationError, TcemuError, UndefinedBehaviour
 
@@ -51,6 +53,7 @@ def test_a_function_that_the_runtime_lacks_is_named(tmp_path):
 USES = """
 #include <cstdio>
 #include <cuda_runtime.h>
+__constant__ float two[2];
 __global__ void copy(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x]; }
 int main() {
     float *x, *y, host[64] = {1};
@@ -85,6 +88,23 @@ MISUSED = {
     "a copy after cudaFree": (IN + LAUNCH + "cudaFree(y);" + OUT, "cudaErrorInvalidValue 1", "and cudaFree has freed"),
     "freed twice": ("cudaFree(y); cudaFree(y);", "cudaErrorInvalidValue 1", "and cudaFree has freed"),
     "memset beyond": ("cudaMemset(x, 0, 260);", "cudaErrorInvalidValue 1", "260 bytes do not fit"),
+    "into nothing": (
+        "cudaMemcpy(nullptr, x, 256, cudaMemcpyDeviceToHost);",
+        "cudaErrorInvalidValue 1",
+        "the target is the null pointer",
+    ),
+    "a symbol's size": (
+        "cudaMemcpyToSymbol(two, host, 12);",
+        "cudaErrorInvalidValue 1",
+        "12 bytes do not fit: two has 8",
+    ),
+    "a symbol's name": ('cudaMemcpyToSymbol("two", host, 8);', "cudaErrorInvalidSymbol 1", "name the variable itself"),
+    "no event": ("cudaEventRecord(nullptr);", "cudaErrorInvalidResourceHandle 1", ""),
+    "events of no time": (
+        "cudaEvent_t a; cudaEventCreate(&a); cudaEventElapsedTime(host + 1, a, a);",
+        "cudaErrorInvalidResourceHandle 1",
+        "cudaEventRecord has recorded one of the events not yet",
+    ),
     "much shared memory": (
         "copy<<<1, 64, 49153>>>(x, y);",
         "cudaErrorInvalidValue 1",
@@ -129,6 +149,16 @@ def test_calls_that_a_gpu_refuses_fail_and_say_why(what, tmp_path, capfd):
 def test_what_ends_a_program_says_why(wrong, says, tmp_path):
     with pytest.raises(TcemuError, match=re.escape(says)):
         run_program([program(tmp_path, wrong)])
+
+
+@nvcc
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["run", "sanitize"])
+def test_commands_fail_with_a_call_that_fails(command, tmp_path):
+    file = program(tmp_path, IN + LAUNCH + "cudaFree(y); cudaFree(y);")
+    result = CliRunner().invoke(commands, [command, str(file)])
+    assert result.exit_code == 1
+    assert "cudaFree returns cudaErrorInvalidValue: the pointer is to the 256 bytes that" in result.output
 
 
 @nvcc

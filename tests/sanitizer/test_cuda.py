@@ -25,7 +25,7 @@ KERNELS = dict(re.findall(r'^extern "C" __global__ void (\w+)\((\w+)\* g\)', "\n
 #: (blocks, threads of a block), where these are not one block of one warp.
 SHAPES = {
     (2, 32): "global_race lock_without_a_fence stale_load swap_global swap_begins another_blocks_shared "
-    "flag_found_at_once",
+    "flag_found_at_once flag_and_data_on_one_line",
     (
         1,
         64,
@@ -55,6 +55,7 @@ RULE_OF = {
     "another_threads_local": {"out-of-range"},
     "another_blocks_shared": {"out-of-range"},
     "flag_found_at_once": {"stale-load"},
+    "flag_and_data_on_one_line": {"stale-load"},
     "undefined_lanes_stored": {"absent-lanes"},
     "multiplied_after_an_exit": {"aligned-divergent"},
     "swap_global": {"global-race"},

@@ -55,8 +55,8 @@ def build(files: Sequence[Path], arch: str, options: Sequence[str], folder: Path
     common = ["-std=c++17", "-lineinfo", "-gencode", f"arch={virtual},code={virtual}", *options]
     library = folder / "libcudart.so"
     made = f"-std=c++17 -O1 -shared -Xcompiler -fPIC -cudart none -x c++ {RUNTIME} -o {library}"
-    executable = folder / "program"
-    kept = folder / "kept"
+    executable, kept = folder / "bin" / files[0].stem, folder / "kept"
+    executable.parent.mkdir()
     kept.mkdir()
     link = ["-cudart", "none", f"-L{folder}", "-lcudart", "-Xlinker", f"-rpath={folder}"]
     with Progress(f"nvcc compiles {', '.join(each.name for each in files)}") as bar:

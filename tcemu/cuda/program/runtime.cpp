@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,8 @@ struct Configuration {
 };
 
 FILE *to, *from;
+// Threads ask one after the other.
+std::recursive_mutex asking;
 char* arena;
 uint64_t arena_bytes, align, top;
 // How much of new memory is filled: the file behind it is sparse.
@@ -64,6 +67,7 @@ const std::map<cudaError_t, Error> errors = {
     {cudaErrorInvalidDevice, {"cudaErrorInvalidDevice", "invalid device ordinal"}},
     {cudaErrorInvalidSymbol, {"cudaErrorInvalidSymbol", "invalid device symbol"}},
     {cudaErrorInvalidDeviceFunction, {"cudaErrorInvalidDeviceFunction", "invalid device function"}},
+    {cudaErrorInvalidResourceHandle, {"cudaErrorInvalidResourceHandle", "invalid resource handle"}},
     {cudaErrorIllegalAddress, {"cudaErrorIllegalAddress", "an illegal memory access was encountered"}},
     {cudaErrorLaunchFailure, {"cudaErrorLaunchFailure", "unspecified launch failure"}},
 };
@@ -128,6 +132,7 @@ void start() {
 
 // Ask tcemu: its answer is a line of numbers. Output comes first, so that it stands in order.
 std::vector<long> asked(const std::string& line, const void* bytes = nullptr, size_t count = 0) {
+    std::lock_guard<std::recursive_mutex> alone(asking);
     start();
     fflush(stdout);
     fprintf(to, "%s\n", line.c_str());
@@ -176,6 +181,7 @@ uint64_t allocate(size_t bytes) {
 
 // Why a copy between these cannot be; empty if it can.
 std::string wrong_way(const void* target, const void* source, cudaMemcpyKind kind) {
+    if (!target || !source) return std::string("the ") + (target ? "source" : "target") + " is the null pointer";
     bool to_host = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyHostToHost;
     bool from_host = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyHostToHost;
     if (kind == cudaMemcpyDefault) return "";
@@ -233,8 +239,13 @@ cudaError_t launched(const void* function, dim3 grid, dim3 block, void** given, 
 }
 
 cudaError_t symbol(const char* verb, const void* name, void* bytes, size_t count, size_t offset, bool read) {
+    start();
+    const char* call = read ? "cudaMemcpyFromSymbol" : "cudaMemcpyToSymbol";
     auto found = variables.find(name);
-    if (found == variables.end() || offset + count > found->second.bytes) return failed(cudaErrorInvalidSymbol);
+    if (found == variables.end()) return failed(cudaErrorInvalidSymbol, "that is no __device__ or __constant__ variable; name the variable itself, not its address or its name", call);
+    if (offset + count > found->second.bytes)
+        return failed(cudaErrorInvalidValue, std::to_string(offset + count) + " bytes do not fit: " + found->second.name + " has " + std::to_string(found->second.bytes), call);
+    std::lock_guard<std::recursive_mutex> alone(asking);
     char line[64];
     snprintf(line, sizeof line, "%s %zu %zu ", verb, offset, count);
     asked(line + found->second.name, read ? nullptr : bytes, read ? 0 : count);
@@ -429,13 +440,21 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t call, void* given) {
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
 cudaError_t cudaEventCreate(cudaEvent_t* event) { *event = (cudaEvent_t) new double(0); return cudaSuccess; }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) { return cudaEventCreate(event); }
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) { *(double*)event = now(); return cudaSuccess; }
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+    if (!event) return failed(cudaErrorInvalidResourceHandle);
+    *(double*)event = now();
+    return cudaSuccess;
+}
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned) { return cudaEventRecord(event, stream); }
 cudaError_t cudaEventSynchronize(cudaEvent_t) { return latest; }
 cudaError_t cudaEventQuery(cudaEvent_t) { return latest; }
 cudaError_t cudaEventDestroy(cudaEvent_t event) { delete (double*)event; return cudaSuccess; }
 // The emulator's own time, not a GPU's.
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t first, cudaEvent_t last) {
+    if (!first || !last || !*(double*)first || !*(double*)last) {
+        start();
+        return failed(cudaErrorInvalidResourceHandle, "cudaEventRecord has recorded one of the events not yet", "cudaEventElapsedTime");
+    }
     *milliseconds = (float)(*(double*)last - *(double*)first);
     return cudaSuccess;
 }

@@ -877,6 +877,24 @@ extern "C" __global__ void flag_found_at_once_right(u32* g) {
   }
 }
 
+extern "C" __global__ void flag_and_data_on_one_line(u32* g) {
+  volatile u32* v = g;
+  if (lane()) return;
+  if (blockIdx.x == 0) {
+    v[1] = 7;
+    v[0] = 1;
+  } else { while (v[0] == 0) ; g[64] = v[1]; }  // <- reported
+}
+extern "C" __global__ void flag_and_data_on_one_line_right(u32* g) {
+  volatile u32* v = g;
+  if (lane()) return;
+  if (blockIdx.x == 0) {
+    v[1] = 7;
+    __threadfence();
+    v[0] = 1;
+  } else { while (v[0] == 0) ; __threadfence(); g[64] = v[1]; }
+}
+
 extern "C" __global__ void undefined_lanes_stored(u32* g) {
   if (lane() < 8) return;
   u32 before = __shfl_up_sync(0xffffff00, lane(), 1);  // <- reported
