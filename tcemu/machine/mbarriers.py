@@ -144,7 +144,7 @@ class Mbarriers:
         phase = self.find(core, by, instruction, address).phase - 1
         phase -= phase & 1 != parity
         if phase >= 0:
-            core.tell(MbarrierWaited, by, address, phase, _order(instruction))
+            core.tell(MbarrierWaited, by, address, phase, _order(instruction), instruction.words.get("scope", ""))
 
     def describe(self, address: int) -> str:
         """A description of what an mbarrier waits for, even if something has overwritten it."""

@@ -17,7 +17,7 @@ from tcemu.machine.events import (
 )
 from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.block import Block, Handlers
-from tcemu.sanitizer.clocks import Array, joined
+from tcemu.sanitizer.clocks import Array
 from tcemu.sanitizer.fences import strength
 from tcemu.sanitizer.groups import Groups
 from tcemu.sanitizer.mbarriers import Mbarriers
@@ -118,7 +118,7 @@ class Copies:
             return
         self._mbarriers.attached.append(by)
         here.phase(event.phase).attached = True
-        here.arrived = joined(here.arrived, self._clocks.release(by.warp, by.active))
+        here.hear(self._clocks.release(by.warp, by.active))
         for record, lanes, _ in self._open[by.warp]:
             if lanes & by.active == lanes and not self._records.attached(record):
                 self._shared.decided(record, waited=False)

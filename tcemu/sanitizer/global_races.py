@@ -8,18 +8,18 @@ do not race if their scopes reach each other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from tcemu.instructions import Instruction
-from tcemu.machine.events import Accessed, By, Site
+from tcemu.machine.events import Accessed, By, Fenced, Site
 from tcemu.machine.memory import Extent
 from tcemu.machine.sites import alone, callers_of
 from tcemu.sanitizer.block import Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, lanes_in, mask_of
-from tcemu.sanitizer.fences import ACQUIRE, ALIKE, UNACQUIRED, WEAK, guessed, strength
+from tcemu.sanitizer.fences import ACQUIRE, ALIKE, REACH, UNACQUIRED, WEAK, guessed, strength
 from tcemu.sanitizer.global_shadow import WRITES, GlobalShadow, Line
 from tcemu.sanitizer.grid import GlobalAccess, thread_of
 from tcemu.sanitizer.report import Earlier, Report
@@ -34,8 +34,8 @@ _INCOHERENT = "ld.global.nc reads through a cache that does not see what the lau
 _COHERENT = "Load with ld.global. ld.global.nc (__ldg) is for memory that nothing writes while the kernel runs."
 _INSIDE = "Put bar.sync between the two accesses."
 _FLAG = (
-    "the thread whose access comes first executes fence.acq_rel.gpu after it (and after a barrier, if it speaks for "
-    "others) and then sets a flag; the other one waits for the flag with ld.acquire.gpu in a loop"
+    "the thread whose access comes first executes fence.acq_rel.gpu (__threadfence) after it (and after a barrier, if "
+    "it speaks for others) and then sets a flag; the other one waits for the flag with ld.acquire.gpu in a loop"
 )
 #: The fix where a plain store meets an atomic operation, or a strong store: which comes first decides the result.
 _STORED = (
@@ -83,7 +83,14 @@ class GlobalRaces:
         self._lines: dict[tuple[int, Site], Line] = {}
         #: what bulk and tensor copies have written and read
         self._stored, self._loaded = grid.stored, grid.loaded
-        self.handlers: Handlers = {Accessed: ForAccesses(self._accessed, lambda access: access.space == "global")}
+        self.handlers: Handlers = {
+            Accessed: ForAccesses(self._accessed, lambda access: access.space == "global"),
+            Fenced: self._fence,
+        }
+
+    def _fence(self, event: Fenced) -> None:
+        """Keep the block's last fence, which may be too narrow."""
+        self._grid.fences[self._neighbour.number] = event
 
     def _accessed(self, event: Accessed) -> None:
         low, high = event.extent
@@ -370,6 +377,7 @@ class GlobalRaces:
         did = "updated" if other.strength.atomic else "wrote" if other.writes else "read"
         message = f"{access.opcode} {does} {what}; {other.opcode} of {other.who}, lane {before} {did} them: {cause}"
         hint = same and other.writes
+        message = "; ".join([message, *self._narrow(access, other)])
         if hint:
             message += "; both write the same values"
         if not remedy and not (access.copies or other.copies):
@@ -378,6 +386,13 @@ class GlobalRaces:
         report = Report(rule, message, access.by, what, earlier, (lane,), remedy=remedy)
         report.weight = "hint" if hint else weight
         self._tell(report)
+
+    def _narrow(self, access: GlobalAccess, other: GlobalAccess) -> Iterator[str]:
+        """The last fences of the two blocks, if their scopes do not reach so far, in words."""
+        for each in () if access.copies or other.copies else (other, access):
+            last = self._grid.fences.get(each.block)
+            if last is not None and REACH[last.scope] < access.away(other):
+                yield f"the fence of block {last.by.block} at {last.by.site} has the scope .{last.scope}, which does not reach so far"
 
     def _apart(self, access: GlobalAccess, other: GlobalAccess) -> tuple[str, str] | None:
         """The cause and the fix, if the accesses are of two launches of a stream."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from tcemu.errors import byte_span
 from tcemu.machine.allocation import HEAP
-from tcemu.machine.events import By, Site
+from tcemu.machine.events import By, Fenced, Site
 from tcemu.machine.labels import Labelled
 from tcemu.machine.memory import Pointer
 from tcemu.machine.sites import callers_of
@@ -206,6 +206,8 @@ class Grid:
     released: dict[tuple[int, int], tuple[int, int, int]] = field(default_factory=dict)
     #: by block and warp: what it knew at its last fence.proxy.async for global memory
     fenced: dict[tuple[int, int], Array] = field(default_factory=dict)
+    #: by block: its last fence
+    fences: dict[int, Fenced] = field(default_factory=dict)
     #: what bulk and tensor copies have read, and what they have written
     loaded: Spans = field(default_factory=Spans)
     stored: Spans = field(default_factory=Spans)

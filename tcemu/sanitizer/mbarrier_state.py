@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tcemu.errors import counted
 from tcemu.machine.events import By, Site
 from tcemu.machine.sites import callers_of
-from tcemu.sanitizer.clocks import THREAD, Array, Clocks
+from tcemu.sanitizer.clocks import THREAD, Array, Clocks, joined
 from tcemu.sanitizer.report import Earlier
 
 
@@ -52,9 +52,12 @@ class Mbarrier:
     clock: int
     #: the joined knowledge of the threads that arrived in the current phase and before it
     arrived: Array
+    #: the same without the arrivals of other blocks of the cluster: all that a wait with the scope .cta acquires
+    near: Array
     #: the arrivals of a phase, as mbarrier.init has them
     arity: int
     completed: dict[int, Array] = field(default_factory=dict)
+    completed_near: dict[int, Array] = field(default_factory=dict)
     #: number of completed phases
     count: int = 0
     #: whether the thread that initialised it has executed a fence since
@@ -79,6 +82,12 @@ class Mbarrier:
     seen: set[tuple[int, int]] = field(default_factory=set)
     #: the last use by lanes of a warp, by (warp, mask): the warp's time then, the origin, the opcode
     uses: dict[tuple[int, int], tuple[int, By, str]] = field(default_factory=dict)
+
+    def hear(self, row: Array, *, remote: bool = False) -> None:
+        """Threads arrive, or issue copies, that know this; `remote`: in another block."""
+        both = joined(self.arrived, row)
+        self.near = self.near if remote else both if self.near is self.arrived else joined(self.near, row)
+        self.arrived = both
 
     def came(self) -> int:
         """How many threads have ever arrived without bytes."""

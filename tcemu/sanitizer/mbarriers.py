@@ -28,7 +28,7 @@ from tcemu.machine.events import (
 from tcemu.machine.sites import called
 from tcemu.sanitizer.arrivals import Arrivals, in_words
 from tcemu.sanitizer.block import Block, Handlers
-from tcemu.sanitizer.clocks import THREAD, Array, joined, lanes_in
+from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
 from tcemu.sanitizer.mbarrier_bytes import Bytes
 from tcemu.sanitizer.mbarrier_state import Mbarrier, Phase, Wait
 from tcemu.sanitizer.report import Earlier, Report, lanes_of, many
@@ -97,9 +97,8 @@ class Mbarriers:
         self._shared.objects(by, "mbarrier.init", cells)
         thread = THREAD + 32 * by.warp + int(lanes_in(by.active)[0])
         clock, agent = self._clocks.time[by.warp], self._clocks.agent()
-        self.live[event.address] = Mbarrier(
-            agent, called(by), thread, clock, np.zeros_like(self._clocks.rows[by.warp]), event.count
-        )
+        nothing = np.zeros_like(self._clocks.rows[by.warp])
+        self.live[event.address] = Mbarrier(agent, called(by), thread, clock, nothing, nothing, event.count)
 
     def _inval(self, event: MbarrierInvalidated) -> None:
         by, here = event.by, self.live.pop(event.address, None)
@@ -193,12 +192,14 @@ class Mbarriers:
         self.arrivals.arrive(event, here)
         if event.count:
             here.relaxed |= event.order == "relaxed"
-            short = event.scope == "cta" and event.owner not in (-1, by.block)
+            remote = event.owner not in (-1, by.block)
+            short = event.scope == "cta" and remote
             row = next((known for who, known in self._committed if who is by), None)
             if row is None:
                 row = self._block.fences.handed_on(by.warp, by.active, "relaxed" if short else event.order)
             row = self.before.get(by.warp) if row is None else row
-            here.arrived = here.arrived if row is None else joined(here.arrived, row)
+            if row is not None:
+                here.hear(row, remote=remote)
             if row is None:
                 why = "has the scope .cta, so it releases nothing to another block" if short else _IN_VAIN
                 self._block.in_vain[by.warp] = f"the arrival at {by.site} {why}"
@@ -220,12 +221,14 @@ class Mbarriers:
         here = self.live.get(event.address)
         if here is None:
             return
-        here.completed[event.phase], here.count = here.arrived, event.phase + 1
+        here.completed[event.phase], here.completed_near[event.phase] = here.arrived, here.near
+        here.count = event.phase + 1
         self.bytes.check(here, event.address, event.phase)
         self.arrivals.check_once(here, event.address, event.phase)
         self.arrivals.check_seen(here, event.address, event.phase)
         self.arrivals.check_announced(here, event.address, event.phase)
         here.completed.pop(event.phase - _KEPT, None)
+        here.completed_near.pop(event.phase - _KEPT, None)
         here.completed_by.pop(event.phase - _KEPT, None)
         here.phases.pop(event.phase - _KEPT, None)
 
@@ -240,7 +243,12 @@ class Mbarriers:
             here.skipped.setdefault(by.warp, seen)
         if account and account.copy and seen > event.phase:
             self._again = self._again or (called(by), event.address, event.phase, account.copy)
-        row = here.completed.get(event.phase, here.arrived).copy()
+        row = here.completed.get(event.phase, here.arrived)
+        if event.scope == "cta" and (near := here.completed_near.get(event.phase, here.near)) is not row:
+            row = near
+            why = "has the scope .cta, so it acquires nothing from another block"
+            self._block.in_vain[by.warp] = f"the wait at {by.site} {why}"
+        row = row.copy()
         if len(row) <= here.column:
             row = np.pad(row, (0, here.column + 1 - len(row)))
         row[here.column] = event.phase + 1
@@ -284,7 +292,7 @@ class Mbarriers:
                 account.again = Earlier(copy.by, copy.instruction.opcode)
             self.bytes.check_refill(copy, account, account.origins.setdefault(origin, {}))
             # a thread that waits for the copy then knows that it was issued, and what its issuer knew
-            here.arrived = joined(here.arrived, self._clocks.view(copy.by.warp, copy.by.active))
+            here.hear(self._clocks.view(copy.by.warp, copy.by.active))
 
     def check_missed(self, by: By, address: int) -> bool:
         """Report a warp that waits forever because it missed a phase that copies filled; return whether one does."""

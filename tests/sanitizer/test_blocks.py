@@ -3,6 +3,8 @@
 A run asks one order of each pair, another one from pair to pair and every day.
 """
 
+import re
+
 import kernels_between  # noqa: F401 - they fill the table
 import kernels_blocks  # noqa: F401
 import kernels_cluster_exit  # noqa: F401
@@ -155,3 +157,10 @@ def test_bytes_that_nobody_waits_for_are_a_warning():
         (report,) = tcemu.launch(prepares, 1, 32, given, shared=136, sanitizer="collect").reports
         assert (report.rule, report.severity) == ("expect-tx", severity)
         assert ("No thread waits for this phase" in str(report)) == (not waits)
+
+
+@pytest.mark.parametrize("name", ["a_fence_for_the_block_alone", "membar_cta_behind_the_loop"])
+def test_a_fence_that_does_not_reach_the_other_block_is_named(name):
+    (each,) = (pair for pair in PAIRS if pair.name == name)
+    message = each.reports(False)[0].message
+    assert re.search(r"; the fence of block \d at .* has the scope \.cta, which does not reach so far", message)

@@ -170,3 +170,5 @@ class MbarrierWaited(WarpEvent):
     address: int
     phase: int
     order: Order = "acquire"
+    #: the scope, if the opcode names one
+    scope: str = ""

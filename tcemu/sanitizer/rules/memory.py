@@ -25,9 +25,9 @@ rules(
         "If two threads access the same bytes of global memory and at least one of them writes, one access must happen "
         "before the other. Blocks run in any order; only a release in one and an acquire in the other, at the same "
         "location and with a scope that reaches both, order their accesses.",
-        "In the thread whose access comes first, execute fence.acq_rel.gpu after it and then set a flag or a counter; "
-        "in the other thread, wait for that in a loop, and then execute a fence. Or use st.release.gpu and "
-        "ld.acquire.gpu.",
+        "In the thread whose access comes first, execute fence.acq_rel.gpu (__threadfence) after it and then set a "
+        "flag or a counter; in the other thread, wait for that in a loop, and then execute a fence. Or use "
+        "st.release.gpu and ld.acquire.gpu.",
     ),
     Rule(
         "lane-race",

@@ -69,6 +69,19 @@ def a_release_for_the_block_of_what_the_peer_reads(warp, right):
 
 
 @pair("shared-race", **CLUSTER)
+def a_wait_for_the_block_of_what_the_peer_sends(warp, right):
+    """The peer's arrival has the scope .cluster, and the wait here .cta: the two do not synchronise."""
+    begin(warp, FULL)
+    warp.st_shared_cluster(peer(warp, 4 * warp.threads), 1)  # <- reported
+    warp.bar_sync()
+    with leader(warp):
+        warp.run("mbarrier.arrive.release.cluster.shared::cluster.b64", peer(warp, FULL))
+    warp.run(f"mbarrier.try_wait.parity.acquire.{'cluster' if right else 'cta'}.shared::cta.b64", FULL, 0)
+    warp.ld_shared(4 * warp.threads ^ 4)  # <- reported
+    meet(warp)
+
+
+@pair("shared-race", **CLUSTER)
 def arrived_at_the_cluster_and_not_waited(warp, right):
     """cluster.barrier_arrive() without barrier_wait() before the peer's row is read."""
     warp.st_shared(4 * warp.threads, 1)  # <- reported
