@@ -392,7 +392,8 @@ class GlobalRaces:
         for each in () if access.copies or other.copies else (other, access):
             last = self._grid.fences.get(each.block)
             if last is not None and REACH[last.scope] < access.away(other):
-                yield f"the fence of block {last.by.block} at {last.by.site} has the scope .{last.scope}, which does not reach so far"
+                fence = f"the fence of block {last.by.block} at {last.by.site}"
+                yield f"{fence} has the scope .{last.scope}, which does not reach so far"
 
     def _apart(self, access: GlobalAccess, other: GlobalAccess) -> tuple[str, str] | None:
         """The cause and the fix, if the accesses are of two launches of a stream."""
