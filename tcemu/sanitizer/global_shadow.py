@@ -192,6 +192,12 @@ class GlobalShadow:
         self._marks[STRONG_READ][cells] = marks
         self._marks[SEEN][cells] = self._marks[STRONG][cells]
 
+    def forget(self, low: int, high: int) -> None:
+        """Forget the accesses to byte `low` to byte `high` - 1."""
+        self.settle((low, high))
+        cells = slice(low // self.cell, -(-high // self.cell))
+        self._marks[:, cells], self._accessed[cells] = 0, False
+
     # ---------------------------------------------------------------------------------------- weak reads
 
     def reread(self, addresses: Array, size: int, first: int, lanes: Array, end: int, own: int) -> bool:

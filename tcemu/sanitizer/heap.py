@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tcemu.machine.events import Accessed, CopyIssued
+from tcemu.machine.events import Accessed, CopyIssued, GivenAgain
 from tcemu.sanitizer.block import Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import Array
 
@@ -25,6 +25,7 @@ class HeapBytes:
         self.handlers: Handlers = {
             Accessed: ForAccesses(self._accessed, lambda access: access.space == "global"),
             CopyIssued: self._copy,
+            GivenAgain: self._forget,
         }
 
     def _accessed(self, event: Accessed) -> None:
@@ -49,6 +50,10 @@ class HeapBytes:
         space, addresses, size = event.copy.writes
         if space == "global" and len(addresses) and self._first <= int(addresses.min()) < self._end:
             self._grid.defined[self._bytes(addresses, size)] = True
+
+    def _forget(self, event: GivenAgain) -> None:
+        """What malloc gives out again has another owner, who has nothing to do with the one before."""
+        self._grid.shadow.forget(event.first, event.end)
 
     def _bytes(self, addresses: Array, size: int) -> Array:
         """The numbers (n, size) of bytes in the heap."""

@@ -110,6 +110,11 @@ class Heap:
             self._set(address, size, live=True)
         return address
 
+    @property
+    def fresh(self) -> int:
+        """The first byte that has never been given out, nor any behind it."""
+        return self._next
+
     def _set(self, address: int, size: int, *, live: bool) -> None:
         start = address - self.first
         self._live[start : start + size] = live

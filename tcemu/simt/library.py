@@ -13,7 +13,7 @@ import numpy as np
 from tcemu.errors import LaunchError
 from tcemu.instructions import parse
 from tcemu.machine.addresses import BLOCK, LOCAL, PARAM, SHARED
-from tcemu.machine.events import Accessed
+from tcemu.machine.events import Accessed, GivenAgain
 from tcemu.machine.masks import LANES, lanes_of
 from tcemu.simt.errors import KernelAssertion
 from tcemu.simt.hidden import HEAP, Heap
@@ -132,7 +132,11 @@ def _heap(frame: Frame) -> Heap:
 def malloc(frame: Frame, arguments: Sequence[int], returns: Sequence[int]) -> None:
     """Malloc in a kernel, lane by lane."""
     for lane in LANES[lanes_of(frame.run.bits)].tolist():
-        address = _heap(frame).take(_argument(frame, lane, arguments[0]), str(frame.run.core.at))
+        heap, core, size = _heap(frame), frame.run.core, _argument(frame, lane, arguments[0])
+        fresh = heap.fresh
+        address = heap.take(size, str(core.at))
+        if 0 < address < fresh:
+            core.tell(GivenAgain, core.by(), address, address + size)
         at = frame.base + returns[0]
         frame.run.local.bytes[lane, at : at + 8] = np.frombuffer(address.to_bytes(8, "little"), np.uint8)
 

@@ -229,3 +229,23 @@ def test_lanes_that_come_to_a_barrier_in_parts_meet_where_they_wait(operation, r
     for seed in range(4):
         reports = kernel(1, 64, np.zeros(64, np.int32), sanitizer="collect", seed=seed).reports
         assert {each.rule for each in reports} == rules
+
+
+REUSED = """
+__global__ void reused(int* g) {
+    for (int i = 0; i < 8; ++i) {
+        int* p = (int*)malloc(1 << 15);
+        p[0] = i;
+        p[100] = g[threadIdx.x];
+        g[threadIdx.x] += p[0] + p[100];
+        free(p);
+    }
+}
+"""
+
+
+@pytest.mark.skipif(not tcemu.cuda.available(), reason="needs NVRTC")
+def test_what_malloc_gives_out_again_is_another_thread_s_own():
+    """64 threads take 16 MiB one after the other; the heap has 8."""
+    result = tcemu.cuda.compile(REUSED)["reused"](1, 64, np.zeros(64, np.int32), sanitizer="collect")
+    assert not result.reports

@@ -22,6 +22,7 @@ __all__ = [
     "Addresses",
     "Computed",
     "Fenced",
+    "GivenAgain",
     "Order",
     "ProxyFenced",
     "TensorMapFenced",
@@ -65,6 +66,14 @@ class Accessed(WarpEvent):
     def opcode(self) -> str:
         """The opcode, as tcemu.parse prints it, or the function."""
         return self.function or self.instruction.opcode
+
+
+@dataclass(eq=False)
+class GivenAgain(WarpEvent):
+    """Bytes `first` to `end` - 1 of global memory, which were free, have been given out: they are new ones now."""
+
+    first: int
+    end: int
 
 
 @dataclass(eq=False)
