@@ -27,6 +27,9 @@ Array = npt.NDArray[Any]
 #: dtypes of variables, by PTX's kind of type; `b` does not say it.
 _KINDS = {"u": "u", "s": "i", "f": "f", "b": "u"}
 
+#: Tables that a compiler makes of a class with virtual functions.
+_OF_A_CLASS = re.compile("_ZT[VTIS]")
+
 
 class Module:
     """PTX text, read: ``module["name"]`` is a kernel, or the content of a variable.
@@ -79,7 +82,10 @@ class Module:
     @cached_property
     def variables(self) -> tuple[str, ...]:
         """The names of the variables that Python can read and write, without those that the compiler made."""
-        variables = (each for each in self.parsed.variables.values() if each.space in ("global", "const"))
+        spaces = "global", "const"
+        variables = (
+            each for each in self.parsed.variables.values() if each.space in spaces and not _OF_A_CLASS.match(each.name)
+        )
         names = (_written(each.name) for each in variables)
         return tuple(each for each in names if not re.match(r"[$_.]", each) and self._declares(each))
 
@@ -171,7 +177,7 @@ class Module:
     def _form(self, variable: Variable) -> tuple[np.dtype[Any], tuple[int, ...]]:
         """The dtype and the shape of a variable: from the source that declares it, else from PTX."""
         name = _written(variable.name)
-        how = rf"__(?:constant|device)__\s[^;={{}}]*?([\w:][\w: ]*?)\s+{_last(name)}\s*((?:\[[^\]]*\]\s*)*)"
+        how = rf"__(?:constant|device|managed)__\s[^;={{}}]*?([\w:][\w: ]*?)\s+{_last(name)}\s*((?:\[[^\]]*\]\s*)*)"
         declared = re.search(how, self._source())
         c_type = re.sub(r"__\w+__", "", declared[1]).strip() if declared else ""
         row = scalar(narrowed(c_type) if self.narrow else c_type)

@@ -45,7 +45,7 @@ SCALARS: Mapping[str, Scalar] = {
     **_row(np.int64, "long, long long, int64_t, signed long, long int, long long int, ptrdiff_t, ssize_t"),
     **_row(np.uint64, "unsigned long, unsigned long long, uint64_t, size_t, ulong, unsigned long int, uintptr_t, u64"),
     **_row(np.float32, "float"),
-    **_row(np.float64, "double"),
+    **_row(np.float64, "double, long double"),  # a GPU has no longer one
     **_row(np.float16, "__half, half, cutlass::half_t", raw=True),
     **_row(ml_dtypes.bfloat16, "__nv_bfloat16, nv_bfloat16, cutlass::bfloat16_t", raw=True),
     **_row(ml_dtypes.float8_e4m3fn, "__nv_fp8_e4m3, cutlass::float_e4m3_t", raw=True),

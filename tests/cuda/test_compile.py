@@ -62,6 +62,35 @@ def test_templates_are_instantiated_on_demand():
         module["add<3>"]
 
 
+def test_managed_variables_have_their_type_and_tables_of_classes_are_none():
+    module = tcemu.cuda.compile("""
+    __managed__ float first[4];
+    __device__ __managed__ short second[2][3];
+    struct Shape { __device__ virtual ~Shape() {} virtual __device__ float area() const = 0; };
+    struct Square : Shape {
+        float side;
+        __device__ Square(float side) : side(side) {}
+        __device__ float area() const override { return side * side; }
+    };
+    __global__ void k(float side) { Shape* shape = new Square(side); first[1] = shape->area(); second[1][2] = 7; }
+    """)
+    assert module.variables == ("first", "second")
+    module["k"][1, 1](3.0)
+    assert module["first"].tolist() == [0, 9, 0, 0]
+    assert (module["second"].dtype, module["second"].tolist()) == (np.int16, [[0, 0, 0], [0, 0, 7]])
+
+
+def test_a_long_double_is_a_double():
+    kernel = tcemu.cuda.compile("__global__ void k(long double* x, long double y) { x[0] += y; }")["k"]
+    x = np.ones(1)
+    kernel(1, 1, x, 0.25)
+    assert x == 1.25
+    wide = np.ones(1, np.longdouble)
+    if wide.itemsize > x.itemsize:
+        with pytest.raises(OperandError, match=r"points to elements of long double, np\.float64; got an array of"):
+            kernel(1, 1, wide, 0.25)
+
+
 def test_variables_keep_their_content():
     source = """
     __constant__ float table[2][3] = {{1, 2, 3}, {4}};
