@@ -91,7 +91,7 @@ class Several:
 
 
 def _in_cpp(argument: Any) -> str:
-    """A template's argument as C++ writes it: True is true, np.float32 is float."""
+    """A template's argument as C++ writes it: True is true, np.float32 and float are float."""
     import numpy as np
 
     from tcemu.ptx.types import SCALARS
@@ -99,6 +99,8 @@ def _in_cpp(argument: Any) -> str:
     if isinstance(argument, type) and issubclass(argument, np.generic):
         named = (name for name, row in SCALARS.items() if row.dtype == argument)
         return next(named, argument.__name__)
+    if isinstance(argument, type):
+        return argument.__name__
     return str(argument).lower() if isinstance(argument, bool) else str(argument)
 
 
@@ -215,9 +217,17 @@ def _elsewhere(shell: Any, said: str) -> Iterator[tuple[str, str]]:
     for word in dict.fromkeys(re.findall(r'(?:identifier|template) "(\w+)" is undefined|"(\w+)" is not a t', said)):
         name = "".join(word)
         for where, body in reversed(_cells(shell).items()):
-            if re.search(rf"(?:#\s*define\s+|[\w>*&]\s+[*&]?){name}\b", body):
+            if re.search(rf"(?:#\s*define\s+|[\w>*&]\s+[*&]?){name}\b", _outermost(body)):
                 yield where, name
                 break
+
+
+def _outermost(body: str) -> str:
+    """A cell without what is in brackets: parameters, and what functions and classes have for themselves."""
+    counts = 1
+    while counts:
+        body, counts = re.subn(r"\([^(){}]*\)|\{[^(){}]*\}", " ", body)
+    return body
 
 
 def _replaced(shell: Any, named: Iterable[str]) -> Iterator[str]:

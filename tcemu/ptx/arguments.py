@@ -22,6 +22,8 @@ from tcemu.simt.arguments import Behind
 
 Array = npt.NDArray[Any]
 _POINTER = 8
+#: The kinds and sizes of elements that can be addresses.
+_ADDRESSES = ("u", 8), ("i", 8)
 
 
 def checked(kernel: str, parameters: Sequence[Parameter], values: Sequence[Any]) -> tuple[Any, ...]:
@@ -81,6 +83,8 @@ class _Argument:
         if not isinstance(value, np.ndarray):
             kind = "reference" if self.parameter.type.endswith("&") else "pointer"
             raise self._misfit(f"is a {kind}: pass {_an_array_for(value)} or None", f"got {briefly(value)}")
+        if pointee(to) and (value.dtype.kind, value.dtype.itemsize) not in _ADDRESSES:
+            raise self._misfit("points to pointers: pass a list of arrays, [a, b]", f"got an array of {value.dtype}")
         row = element(to)
         several = vector(to)
         if row is not None and not _same(row, value.dtype) and not _complex(several, value.dtype):

@@ -83,6 +83,9 @@ __global__ void g(cudaTextureObject_t t, float* x) { *x = tex1Dfetch<float>(t, 0
     "%%cuda\n__global__ void twice(int* x) {}\n__global__ void twice(float* x) {}",
     "twice(1, 32, y)",
     "add(1, 4, y)",
+    "%%cuda\ntemplate <class T> __global__ void fill(T* x, T inside) { T within = inside; *x = within; }",
+    "fill[int][1, 1](y, 8); z = np.ones(1, np.float32); fill[float][1, 1](z, 2); print(y[0], z[0])",
+    "%%cuda\n__global__ void g(float* x) { *x = within + inside; }",
 ]
 PROBE = """
 import sys
@@ -229,3 +232,10 @@ print(threading.active_count(), "tcemu.launcher" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["1", "True"]
+
+
+def test_types_of_python_and_names_within_brackets(shown):
+    """Python's types are those of C++ with these names; no advice is a name that another cell has for itself."""
+    assert shown[len(CELLS) - 1] == "8 2.0"
+    assert 'identifier "within" is undefined' in shown[len(CELLS)]
+    assert "paste that into this one" not in shown[len(CELLS)]

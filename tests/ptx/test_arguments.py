@@ -111,6 +111,7 @@ REFUSED = {
     "complex32": ("double2* x", np.zeros(2, np.complex64), f"{POINTER} double2, np.float64; got an array of complex64"),
     "number": ("float* x", 5, "is a pointer: pass a numpy array (from np.array([...])) or None; got 5"),
     "float4": ("float4* x", X[:6], f"{POINTER} float4; got 6 numbers, not a multiple of 4"),
+    "pointers": ("float** x", X, "points to pointers: pass a list of arrays, [a, b]; got an array of float32"),
     "fraction": ("int n", 2.5, "is a whole number; got 2.5"),
     "array": ("int n", X, "is a whole number; got array("),
     "large": ("int n", 1 << 31, "is -2147483648 to 2147483647; got 2147483648"),
