@@ -2,12 +2,14 @@
 
 `mul.f32` and `add.f32` may become one `fma.rn.f32`, which rounds once; `mul.rn.f32` may not (PTX ISA 9.7.3, Floating
 Point Instructions; 9.7.4, Half Precision). Which of them do is the assembler's choice, so the bits of such a kernel are
-not in its text. The rule here was read from what ptxas 13.0 makes of 130 small kernels for sm_90, and gives an H100's
+not in its text. The rule here was read from what ptxas 13.0 makes of 200 small kernels for sm_90, and gives an H100's
 bits (tests/cuda). For other releases and targets it is assumed.
 
 A product is fused into all of its uses or into none. It is fused if every use, through `neg` and `mov`, is an addition
-or subtraction without a rounding in its name, with the same .ftz, in the same basic block; if two products meet in one
-addition, the first is fused, and the second is then used as a number, so it is fused nowhere.
+or subtraction without a rounding in its name, with the same .ftz, in the same basic block; in any block, if one factor
+is a constant, since ptxas then multiplies where the product is used. If two products meet in one addition, the one with
+fewer uses is fused, else the first; the other is then used as a number, so it is fused nowhere. Equal products are one
+to ptxas, which matters where one of them cannot be fused; the rule takes the text as it is, since compilers leave none.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from tcemu.assembly import (
     Pair,
     Parts,
     Register,
+    Symbol,
     Vector,
 )
 from tcemu.assembly.operands import Arguments
@@ -79,6 +82,7 @@ class _Product:
     at: int
     opcode: _Opcode
     factors: tuple[Operand, Operand]
+    anywhere: bool  # whether its uses may be in other basic blocks
     names: dict[str, bool] = field(default_factory=dict)  # whether the register holds its opposite
     copies: set[int] = field(default_factory=set)  # the instructions that only copy or negate it
     uses: set[int] = field(default_factory=set)
@@ -104,6 +108,7 @@ def _products(function: Function) -> list[_Product]:
     """The products that are fused into all of their uses."""
     body, block_of = function.body, _blocks(function)
     defined, used = definitions(body), uses(body)
+    constant = _constants(function, defined)
     by_name: dict[str, _Product] = {}
     products = []
     for at, each in enumerate(body):
@@ -112,11 +117,34 @@ def _products(function: Function) -> list[_Product]:
             continue
         target, *factors = each.operands
         if isinstance(target, Register) and defined[target.name] == 1:
-            product = _Product(at, opcode, (factors[0], factors[1]), {target.name: False})
+            anywhere = any(_constant(each, constant) for each in factors)
+            product = _Product(at, opcode, (factors[0], factors[1]), anywhere, {target.name: False})
             if _follow(product, body, block_of, defined, used):
                 products.append(product)
                 by_name |= dict.fromkeys(product.names, product)
     return _chosen(products, by_name, body)
+
+
+def _constants(function: Function, defined: dict[str, int]) -> set[str]:
+    """The registers that hold constants: numbers, parameters of a kernel, and .const variables, also copied."""
+    fixed = {each.name for each in function.parameters} if function.entry else set()
+    found: set[str] = set()
+    for each in function.body:
+        head, *words = each.opcode.split(".")
+        if each.guard or len(each.operands) != 2 or head not in ("ld", "mov", "neg"):
+            continue
+        target, source = each.operands
+        if head == "ld" and isinstance(source, Memory) and isinstance(source.base, Symbol):
+            known = "const" in words or source.base.name in fixed
+        else:
+            known = _constant(source, found)
+        if known:
+            found |= {name for name in registers_in((target,)) if defined[name] == 1}
+    return found
+
+
+def _constant(operand: Operand, constant: set[str]) -> bool:
+    return isinstance(operand, Immediate) or (isinstance(operand, Register) and operand.name in constant)
 
 
 def _follow(
@@ -132,7 +160,7 @@ def _follow(
         name = left.pop()
         for at in used.get(name, ()):
             each = body[at]
-            if block_of[at] != block_of[product.at] or at < product.at:
+            if at < product.at or not (product.anywhere or block_of[at] == block_of[product.at]):
                 return False
             copied = _copied(each, product.opcode)
             if copied is not None:
@@ -164,13 +192,14 @@ def _copied(text: Instruction, product: _Opcode) -> str | None:
 
 
 def _chosen(products: list[_Product], by_name: dict[str, _Product], body: tuple[Instruction, ...]) -> list[_Product]:
-    """Where two products meet, only the first is fused."""
+    """Where two products meet, only one is fused."""
     left = {product.at: product for product in products}
     for at in sorted({at for product in products for at in product.uses}):
         both = [by_name.get(each.name) for each in body[at].operands[1:] if isinstance(each, Register)]
         here = [each for each in both if each is not None and each.at in left]
         if len(here) == 2:
-            left.pop(here[1].at)
+            first, second = here
+            left.pop(first.at if len(second.uses) < len(first.uses) else second.at)
     return list(left.values())
 
 

@@ -138,7 +138,8 @@ class Heap:
                 return Outside("freed", f"lies in the {size} bytes that malloc returned at {taken}; freed at {freed}")
         before = max((start for start in self._taken if start <= at), default=0)
         if not before:
-            return Outside("bounds", "lies in the heap, where malloc has returned nothing")
+            lasts = "memory from malloc and new lasts for one launch"
+            return Outside("bounds", f"lies in the heap, where this launch has allocated nothing: {lasts}")
         size, taken, _ = self._taken[before]
         far = at - before - size
         where = f"{far} bytes after the end" if far >= 0 else "across the end"

@@ -57,6 +57,22 @@ CASES = {
     "add m0,x0,x1; mul m1,m0,x2; add m2,m1,x3; st m2": "m1",
     "fma m0,x0,x1,0f00000000; add m1,m0,x2; st m1": "",
     "setp p0,x3,x4; mul m0,x0,x1; selp m1,m0,x2,p0; add m2,m1,x5; st m2": "",
+    # the one with fewer uses, where two meet
+    "mul m0,x0,x1; mul m1,x2,x3; add m2,m0,m1; add m3,m0,x5; st m2; st m3": "m1",
+    "mul m0,x0,x1; mul m1,x2,x3; add m2,m1,m0; add m3,m1,x5; st m2; st m3": "m0",
+    "mul m0,x0,x1; mul m1,x2,x3; add m2,m0,m1; add m3,m0,x5; add m4,m1,x5; st m2; st m3; st m4": "m0",
+    # a product by a constant, also in other blocks
+    "setp p0,x3,x4; mul m0,x0,0f40400000; add m1,m0,x2; mov m2,x5; @%p0 bra L; add m2,m0,x3; L: st m1; st m2": "m0",
+    "setp p0,x3,x4; mul m0,0f40400000,x0; @%p0 bra L; neg m1,m0; add m2,m1,x3; st m2; L: st x3": "m0",
+    "setp p0,x3,x4; mov m5,0f40400000; mul m0,x0,m5; @%p0 bra L; add m2,m0,x3; st m2; L: st x3": "m0",
+    "setp p0,x3,x4; mul m0,x0,0f40400000; add x0,x0,x5; @%p0 bra L; add m3,x0,m0; st m3; L: st x0": "m0",
+    "mov m1,x5; mul m0,x0,0f40400000; L: add m1,m1,m0; setp p0,m1,x4; @%p0 bra L; st m1": "m0",
+    "mov m1,x5; mul m0,x0,x1; L: add m1,m1,m0; setp p0,m1,x4; @%p0 bra L; st m1": "",
+    "setp p0,x3,x4; mul m0,x0,0f40400000; @%p0 bra L; add m3,m0,x3; st m3; L: st m0": "",
+    "setp p0,x3,x4; mul m0,x0,0f40400000; @%p0 bra L; mul m3,m0,x3; st m3; L: add m4,m0,x4; st m4": "",
+    "setp p0,x3,x4; mul m0,x0,0f40400000; @%p0 bra L; mul m3,x4,x5; add m2,m3,m0; st m2; L: st x3": "m3",
+    "setp p0,x3,x4; mul m0,x0,0f40400000; @%p0 bra L; mul m3,x4,x5; add m2,m0,m3; st m2; L: st x3": "m0",
+    "setp p0,x3,x4; mul m0,x0,0f40400000; @%p0 bra L; mul m1,x1,x2; add m3,m0,m1; st m3; L: add m4,m0,x5; st m4": "m1",
 }
 #: Instructions between two products that meet in one addition, and whether ptxas ends a basic block there: then the
 #: first product is in another one, and the second is fused.
@@ -120,6 +136,29 @@ def text(short, kind="f32"):
 def test_what_ptxas_fuses_is_fused(short, fused):
     _, found = contract(assembly.parse(text(short)).functions["k"])
     assert {str(each.product.operands[0]).strip("%") for each in found} == set(fused.split())
+
+
+#: Where a factor comes from, and whether ptxas multiplies in another basic block, where the product is used.
+FACTORS = {
+    "ld.param.f32 %m4,[a]": True,
+    "ld.param.v2.f32 {%m3,%m4},[b]": True,
+    "ld.param.f32 %m3,[b+4]; neg.f32 %m4,%m3": True,
+    "ld.const.f32 %m4,[c+4]": True,
+    "ld.global.f32 %m4,[g]": False,
+    "ld.const.f32 %m4,[%rd1]": False,
+    "ld.param.f32 %m3,[a]; add.f32 %m4,%m3,0f3F800000": False,
+    "mov.u32 %r1,%ctaid.x; cvt.rn.f32.u32 %m4,%r1": False,
+}
+
+
+@pytest.mark.parametrize(("factor", "moves"), FACTORS.items())
+def test_a_product_by_a_constant_moves_to_its_uses(factor, moves):
+    written = text("setp p0,x3,x4; mul m0,x0,m4; @%p0 bra L; add m2,m0,x3; st m2; L: st x3")
+    written = written.replace("mul.f32 %m0", f"{factor};\nmul.f32 %m0").replace("%rd<3>", "%rd<3>; .reg .b32 %r<2>")
+    written = written.replace(".u64 y)", ".u64 y, .param .f32 a, .param .align 8 .b8 b[16])")
+    written = written.replace(".visible", ".const .f32 c[2]; .global .f32 g;\n.visible")
+    fused = contract(assembly.parse(written).functions["k"])[1]
+    assert len(fused) == moves
 
 
 @pytest.mark.parametrize(("between", "ends"), BETWEEN.items())

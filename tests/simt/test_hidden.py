@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from tcemu.errors import LaunchError
+from tcemu.errors import LaunchError, UndefinedBehaviour
 from tests.simt.texts import kernel
 
 _HEAP = """
@@ -48,6 +48,17 @@ def test_free_of_what_malloc_has_not_returned():
     body = f"setp.ne.u32 %p1, %r0, 3; @%p1 ret; {_TAKE.replace('SIZE', '8')} {_FREE} {_FREE}"
     with pytest.raises(LaunchError, match=said):
         kernel(body, before=_HEAP)(1, 32, np.zeros(32, np.uint32))
+
+
+def test_memory_of_malloc_ends_with_the_launch():
+    out = np.zeros(64, np.uint64)
+    wide = "mul.wide.u32 %rd4, %r0, 8;  add.s64 %rd3, %rd1, %rd4;"
+    taking = kernel(f"{wide} {_TAKE.replace('SIZE', '8')} st.u64 [%rd2], %rd2;  st.u64 [%rd3], %rd2;", before=_HEAP)
+    taking(1, 32, out)
+    using = f"{wide} ld.u64 %rd2, [%rd3];  ld.u64 %rd2, [%rd2];  st.u64 [%rd3], %rd2;"
+    unreached = f"setp.ne.u32 %p1, %r0, %r0;  @%p1 bra $take;  {using} ret;  $take: {_TAKE.replace('SIZE', '8')}"
+    with pytest.raises(UndefinedBehaviour, match="memory from malloc and new lasts for one launch"):
+        kernel(unreached, before=_HEAP)(1, 32, out)
 
 
 def test_the_workspace_of_a_grid_is_a_barrier():

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from tcemu import assembly, simt
 from tcemu.errors import LaunchError
-from tcemu.simt import engine
+from tcemu.native import compiled
+from tcemu.simt import engine, native
 from tests.simt.texts import kernel, text_of
 
 pytestmark = pytest.mark.skipif(not engine.native(), reason="needs llvmlite")
@@ -175,3 +176,25 @@ def test_a_wrong_address_is_reported_with_the_line(monkeypatch, which, access, s
     module = assembly.parse(text_of(access, before=".const .u32 table[4];"), "wrong.ptx")
     with pytest.raises(LaunchError, match=rf"{says}[\s\S]*wrong.ptx:\d+"):
         simt.Kernel(module, "k", names=["array X"])(1, 32, np.zeros(32, np.uint32), sanitizer="off")
+
+
+def test_long_functions_are_hardly_optimised_and_compute_the_same(monkeypatch):
+    """Both levels give the same bits, counts and reports; the longer text is built at level 0."""
+    built, function = [], compiled.function
+
+    def spied(key, text, name, symbols, level=0, passes=0):
+        built.append(level)
+        return function(key, text, name, symbols, level, passes)
+
+    lines = "\n".join(each.format(a="%r1", b="%r2", c="%r3", d="%r4", p="%p1", q="%p2", n=n, n4=4, inner="")
+                      for n, each in enumerate(_OPERATIONS))  # fmt: skip
+    monkeypatch.setattr(compiled, "function", spied)
+    found = []
+    for longest, level in ((native._LONG, 1), (1000, 0)):
+        built.clear()
+        monkeypatch.setattr(native, "_LONG", longest)
+        found.append(outcome(monkeypatch, "", body_of(lines), 19))
+        assert level in built
+        assert 1 - level not in built
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    assert found[0][1:] == found[1][1:]
