@@ -183,7 +183,7 @@ def add_groups(a, b, c, d, fmt_a, fmt_b, fmt_c, fmt_d, single, group, order, fro
         for m in range(rows):
             for n in range(columns):
                 sums[:] = 0.0
-                started[:] = from_zero
+                started.fill(from_zero)
                 for k in range(depth):
                     x, y, g = left[m, k], right[n, k], group[k]
                     sums[g] = multiply_add(x, y, sums[g]) if started[g] else x * y

@@ -20,7 +20,7 @@ from numba.extending import intrinsic
 from tcemu.kernels.batch.sharing import finish_some, share_tiles, take, wait_for_all
 from tcemu.kernels.emit.code import Variable, multiply_add, round_as, vector_code
 from tcemu.kernels.emit.lanes import DOUBLE, vector_of
-from tcemu.kernels.host.compiling import njit
+from tcemu.kernels.host.compiling import merged, njit
 from tcemu.kernels.host.memory import check_words, reach
 from tcemu.kernels.host.threads import Corner, check_shapes, share_matrix
 
@@ -72,6 +72,14 @@ def _multiply(typingctx, a, b, c, rows, columns, depth):  # type: ignore[no-unty
     return types.int64(*[types.uint64] * 3, *[types.int64] * 3), codegen
 
 
+@merged
+def _copy(source, into):  # type: ignore[no-untyped-def]
+    """Every element; of `into[...] = source`, numba compiles the message for other shapes, too: 4 seconds."""
+    for m in range(into.shape[0]):
+        for n in range(into.shape[1]):
+            into[m, n] = source[m, n]
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def _with_nan(a, b, c):  # type: ignore[no-untyped-def]
     """The chains of a tile in which there is a NaN somewhere."""
@@ -84,7 +92,8 @@ def _with_nan(a, b, c):  # type: ignore[no-untyped-def]
         depth = 0
         while depth < a.shape[1] and not _is_nan(a[m, depth]):
             depth += 1
-        running[:] = results[m]
+        for n in range(running.size):
+            running[n] = results[m, n]
         for k in range(depth):
             for n in range(running.size):
                 running[n] = multiply_add(left[m, k], right[k, n], running[n])
@@ -104,10 +113,10 @@ def _with_nan(a, b, c):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True, error_model="numpy")
 def _chain(a, b, c, before):  # type: ignore[no-untyped-def]
     """`_tile` as the processor rounds now. before: room for another C."""
-    before[...] = c
+    _copy(c, before)
     at_a, at_b, at_c = uint64(a.ctypes.data), uint64(b.ctypes.data), uint64(c.ctypes.data)
     if _multiply(at_a, at_b, at_c, c.shape[0], c.shape[1], a.shape[1]):
-        c[...] = before
+        _copy(before, c)
         _with_nan(a, b, c)
 
 

@@ -91,6 +91,30 @@ def test_every_kernel_is_compiled_by_the_one_decorator():
 
 
 @pytest.mark.slow
+def test_no_kernel_copies_an_array_into_a_slice():
+    """numba would compile the message for other shapes with it, and all that formats text: 4 seconds. Loops copy."""
+    asked, found = 0, []
+    for path in compiling.sources():
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            makers = map(ast.unparse, getattr(function, "decorator_list", ()))
+            if any(maker.startswith(("njit", "merged")) for maker in makers):
+                asked += 1
+                found += [f"{path.name}: {each}" for each in copies(function)]
+    assert asked > 50
+    assert not found
+
+
+def copies(function):
+    """The statements that put an array into a slice; one number for all elements is no array."""
+    for each in ast.walk(function):
+        if isinstance(each, ast.Assign) and not isinstance(each.value, (ast.Constant, ast.UnaryOp)):
+            places = [
+                part for place in each.targets if isinstance(place, ast.Subscript) for part in ast.walk(place.slice)
+            ]
+            if any(isinstance(part, ast.Slice) or getattr(part, "value", None) is ... for part in places):
+                yield ast.unparse(each)
+
+
 def test_a_batch_compiles_only_what_it_needs(tmp_path):
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "TCEMU_KERNELS": "numba"}
     found = subprocess.run([sys.executable, "-c", BATCH], env=environment, capture_output=True, text=True, check=True)
