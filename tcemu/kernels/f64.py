@@ -213,12 +213,13 @@ class Chains:
 
     @cached_property
     def _indices(self) -> tuple[Array, ...]:
-        """What `_chains` takes; rows and columns after the last one repeat others."""
+        """What `_chains` takes, all int64: one compilation. Rows and columns after the last one repeat others."""
         m, n, k = self.shape
         rows, columns = np.arange(-(-m // _ROWS) * _ROWS) % m, np.arange(-(-n // _LANES) * _LANES) % n
         a, b, c = self.a.reshape(m, k)[rows], self.b.reshape(k, n)[:, columns], self.c.reshape(m, n)[rows][:, columns]
         row, column = np.divmod(self.d.ravel(), n)
-        return (*map(np.ascontiguousarray, (a, b, c)), row * len(columns) + column)
+        places = a, b, c, row * len(columns) + column
+        return tuple(np.ascontiguousarray(each, np.int64) for each in places)
 
     @cached_property
     def _reach(self) -> list[int]:

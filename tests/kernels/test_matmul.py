@@ -549,6 +549,20 @@ def test_f64_with_subnormal_numbers(kind, mode):
     assert_same(f64.multiply(a, b, c, mode=mode), want)
 
 
+def test_f64_is_compiled_once_whatever_integers_the_places_are():
+    places = (
+        np.arange(4 * 8).reshape(4, 8),
+        np.arange(8 * 8).reshape(8, 8),
+        np.arange(4 * 8).reshape(4, 8),
+        np.arange(32),
+    )
+    kinds = set()
+    for integers_of in (np.int32, np.int64):
+        chains_of = f64.Chains((4, 8, 8), 0, *(each.astype(integers_of) for each in places))
+        kinds.add(tuple(each.dtype for each in chains_of._indices))
+    assert len(kinds) == 1
+
+
 def test_f64_takes_matrices_in_any_order_of_memory():
     rng = np.random.default_rng(0)
     a, b, c = (rng.standard_normal(shape).view(np.uint64) for shape in ((14, 64), (64, 15), (14, 15)))
