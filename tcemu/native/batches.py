@@ -17,9 +17,9 @@ SHARED, GLOBAL, GENERIC = 0, 1, 2
 #: Sorts of a record that has no lanes, and of one whose lanes use several state spaces.
 NOTHING, SEVERAL = -2, -1
 #: The fields of a sort: the instruction of its first record, the mask, the space, whether it writes, the number of its
-#: log, and the bytes of a lane; what to add to an address; the mark of lane 0, and the record before (see
-#: records.link); whether a load is .nc; the sort before it of the same line, with another mask or space, or -1.
-NUMBER, MASK, SPACE, WRITES, LOG, SIZE, BASE, FIRST, BEFORE, INCOHERENT, OLDER, FIELDS = range(12)
+#: log, and the bytes of a lane; what to add to an address; the mark of lane 0; whether a load is .nc; the sort before it
+#: of the same line, with another mask or space, or -1.
+NUMBER, MASK, SPACE, WRITES, LOG, SIZE, BASE, FIRST, INCOHERENT, OLDER, FIELDS = range(11)
 #: The scalars of `advance`: of shared memory the bits of a cell, whether loads and stores can be noted; of global
 #: memory the bits of a cell, the bytes that have cells; the bytes of copies that wrote and that read, and of tensor
 #: maps, first and end each; and what comes back, added to what is there: the bytes that have been written, first and
@@ -41,7 +41,10 @@ _WIDEST = 32
 
 @njit(cache=True, nogil=True)
 def heads(heads, words, begins, lengths, rows, latest, own, window, place, ats, sorts, fields):  # type: ignore[no-untyped-def]
-    """Find the records of logs: where each begins, and its sort. Return their number and that of the sorts.
+    """Find the records of logs: where each begins, and its sort.
+
+    Return their number, that of the sorts, whether lanes of some record use several state spaces, and how many words
+    the records have.
 
     `heads` and `words` are the logs as u32 and as i64, which begin at the words `begins`; `lengths` the words of a
     record by instruction. `rows` have for each instruction the group that shares records, the space, whether it writes,
@@ -49,7 +52,7 @@ def heads(heads, words, begins, lengths, rows, latest, own, window, place, ats, 
     `window` are shared memory. `place` is added to addresses there. Records of sorts that do not fit in `fields` are
     left for another call.
     """
-    at, count, made, log = 0, 0, 0, -1
+    at, count, made, log, several = 0, 0, 0, -1, False
     while at < len(words):
         if log + 1 < len(begins) and at == begins[log + 1]:
             latest[:] = -1
@@ -67,6 +70,7 @@ def heads(heads, words, begins, lengths, rows, latest, own, window, place, ats, 
                         far = True
             space, base = (SHARED, -own) if not far else (GLOBAL, 0) if not near else (SEVERAL, 0)
         sort = NOTHING if not mask else SEVERAL
+        several |= space == SEVERAL
         if mask and space != SEVERAL:
             group = rows[number, 0]
             sort = latest[group]
@@ -80,13 +84,13 @@ def heads(heads, words, begins, lengths, rows, latest, own, window, place, ats, 
                 fields[made, NUMBER], fields[made, MASK], fields[made, SPACE] = number, mask, space
                 fields[made, WRITES], fields[made, SIZE], fields[made, INCOHERENT] = rows[number, 2:5]
                 fields[made, LOG] = log
-                fields[made, FIRST] = fields[made, BEFORE] = 0
+                fields[made, FIRST] = 0
                 fields[made, BASE] = place + base if space == SHARED else 0
                 made += 1
         ats[count], sorts[count] = at + 1, sort
         count += 1
         at += lengths[number]
-    return count, made
+    return count, made, several, at
 
 
 @njit(cache=True, nogil=True)
@@ -170,7 +174,7 @@ def _gather(words, at, mask, base, shift, per, cells, lanes):  # type: ignore[no
 
 
 @njit(cache=True, nogil=True)
-def _note(sort, cells, lanes, written, reads, mine, own, known, threads, column, clock, lanewise, row):  # type: ignore[no-untyped-def]
+def _note(sort, cells, lanes, written, reads, mine, own, known, threads, column, clock, lanewise, previous, row):  # type: ignore[no-untyped-def]
     """An access to shared memory, as Quick.reads and Quick.writes note it. Return whether it was noted."""
     while True:
         if sort[WRITES]:
@@ -181,12 +185,12 @@ def _note(sort, cells, lanes, written, reads, mine, own, known, threads, column,
             break
         if answer == 0 or not _learn(answer, known, column, clock, lanewise, row):
             return False
-    _link(sort, -1 - answer >> 5)
+    _link(previous, sort[FIRST] >> 5, -1 - answer >> 5)
     return True
 
 
 @njit(cache=True, nogil=True)
-def _reread(words, at, sort, shift, per, cells, written, mine, known, column, clock, lanewise, row):  # type: ignore[no-untyped-def]
+def _reread(words, at, sort, shift, per, cells, written, mine, known, column, clock, lanewise, previous, row):  # type: ignore[no-untyped-def]
     """A load from shared memory whose cells records have written that have ended. Return whether it was noted.
 
     Of lanes with the same address that follow each other, the last one leaves its mark.
@@ -214,21 +218,21 @@ def _reread(words, at, sort, shift, per, cells, written, mine, known, column, cl
     for place in range(count):
         for cell in range(cells[place, 0], cells[place, 0] + per):
             mine[cell] = cells[place, 1]
-    _link(sort, before >> 5)
+    _link(previous, first >> 5, before >> 5)
     return True
 
 
 @njit(cache=True, nogil=True)
-def _link(sort, before):  # type: ignore[no-untyped-def]
+def _link(previous, record, before):  # type: ignore[no-untyped-def]
     """Remember the record before, if it is the first and older: see records.link."""
-    if not sort[BEFORE] and before < sort[FIRST] >> 5:
-        sort[BEFORE] = before
+    if not previous[record] and before < record:
+        previous[record] = before
 
 
 @njit(cache=True, nogil=True)
 def advance(  # type: ignore[no-untyped-def]
-    words, ats, sorts, begin, end, fields, warps, scalars, written, reads, known, threads, column, clock, lanewise, row,
-    accessed, marks, far_threads, arrays, listed,
+    words, ats, sorts, begin, end, fields, warps, scalars, written, reads, known, threads, column, clock, lanewise,
+    previous, row, accessed, marks, far_threads, arrays, listed,
 ):  # fmt: skip
     """Note the records from number `begin` to `end` - 1. Return the number of the first one not noted, and why.
 
@@ -256,13 +260,13 @@ def advance(  # type: ignore[no-untyped-def]
                 return number, SINGLE
             if not writes and _reread(
                 words, at, sort, scalars[SHIFT], per, begins, written, reads[warp[READER]], known, column, clock,
-                lanewise, row,
+                lanewise, previous, row,
             ):  # fmt: skip
                 continue
             count = _gather(words, at, mask, sort[BASE], scalars[SHIFT], per, cells, lanes)
             if not _note(
                 sort, cells[:count], lanes[:count], written, reads, warp[READER], warp[OWN], known, threads, column,
-                clock, lanewise, row,
+                clock, lanewise, previous, row,
             ):  # fmt: skip
                 return number, SINGLE
             continue

@@ -45,7 +45,7 @@ Passes = Callable[[int], object]
 _SORTS = 1024
 #: Arguments of `advance` where no access to shared memory can be noted.
 _ONE = np.zeros(1, np.int64)
-_NOTHING_NEAR = _ONE, np.zeros((1, 1), np.int64), np.zeros(1, bool), *[_ONE] * 5
+_NOTHING_NEAR = _ONE, np.zeros((1, 1), np.int64), np.zeros(1, bool), *[_ONE] * 6
 #: ... and to global memory.
 _NOTHING_FAR = np.zeros(0, bool), np.zeros((6, 0), np.int64), _ONE, np.zeros((0, 3), np.int64)
 #: More than any address of global memory.
@@ -161,14 +161,15 @@ class _Batch:
         room, table = batches.room, logs.table
         self._warps = tuple(map(batches.label, logs.warps))
         self._ats, self._sorts, self._fields, self._scalars = room.ats, room.sorts, room.fields, room.scalars
-        self._count, used = batches.kernels.heads(
+        self._count, used, self._mixed, self._end = batches.kernels.heads(
             self._heads, logs.words, np.array(logs.begins, np.int64), table.words, *rows_of(table),
             SHARED + logs.slot * BLOCK, BLOCK, batches.place, self._ats, self._sorts, self._fields,
         )  # fmt: skip
-        key = self._fields[:used, :5].tobytes()  # what `heads` has found out
+        found = self._fields[:used, :5]  # what `heads` has found out
+        key = found.tobytes()
         plan = table.kept.get(key)
         if plan is None:
-            plan = table.kept[key] = Plan(table, self._fields[:used, :5].tolist(), batches.kernels)
+            plan = table.kept[key] = Plan(table, found.tolist(), batches.kernels)
         self._plan: Plan = plan
         self._owners = plan.owners(logs.block, self._warps)
         self._bys = self._owners.bys
@@ -178,9 +179,7 @@ class _Batch:
     @property
     def joint(self) -> bool:
         """Whether the logs of several warps can be noted together: all their accesses have sorts."""
-        whole = self._after(self._count - 1) == len(self._words)
-        sorts = self._sorts[: self._count]
-        return whole and self._block.records.fresh(self._warps) and not (sorts == self._kernels.SEVERAL).any()
+        return not self._mixed and self._end == len(self._words) and self._block.records.fresh(self._warps)
 
     def run(self, passes: Passes = int) -> int:
         """Note the records, one after the other; return how many words they have."""
@@ -206,7 +205,7 @@ class _Batch:
                 begin = number = number + 1
                 near = self._prepare_near() if plan.near else _NOTHING_NEAR
                 scalars[kernels.LOW :] = _MOST, 0, 0
-        return self._after(self._count - 1)
+        return self._end
 
     def _after(self, number: int) -> int:
         """The word behind a record."""
@@ -240,7 +239,6 @@ class _Batch:
         if self._records is None:
             self._records = self._made()
             self._fields[plan.which, kernels.FIRST] = 32 * self._records
-        self._fields[plan.which, kernels.BEFORE] = records.previous[self._records]
         if plan.loads:
             block.section(SharedMemory).generic_reads = True
             scalars[kernels.LOADS] = 1
@@ -249,7 +247,7 @@ class _Batch:
         scalars[kernels.SHIFT] = shadow.cell.bit_length() - 1
         return (
             shadow.written, shadow.reads,
-            records.known(now), records.threads, records.column, records.clock, records.lanewise, now,
+            records.known(now), records.threads, records.column, records.clock, records.lanewise, records.previous, now,
         )  # fmt: skip
 
     def _made(self) -> Array:
@@ -287,17 +285,12 @@ class _Batch:
 
     def _noted(self, begin: int, end: int) -> None:
         """Do what the kernel has left to be done for the records from `begin` to `end` - 1."""
-        kernels, fields, block = self._kernels, self._fields, self._block
-        if self._records is not None:
-            priors = fields[self._plan.which, kernels.BEFORE]
-            known = priors != 0
-            block.records.previous[self._records[known]] = priors[known]
-        listed = self._scalars.item(kernels.LISTS) if self._plan.far else 0
+        listed = self._scalars.item(self._kernels.LISTS) if self._plan.far else 0
         if listed:
             self._list(self._batches.room.listed[:listed])
         if self._plan.keeps and end > begin:
             self._keep(begin, end)
-        tiles = block.made.get(StoredTiles)
+        tiles = self._block.made.get(StoredTiles)
         if isinstance(tiles, StoredTiles) and tiles.follows and self._plan.follows:
             self._follow(tiles, begin + np.flatnonzero(self._plan.followed[self._sorts[begin:end]]))
 

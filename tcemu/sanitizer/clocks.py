@@ -139,7 +139,10 @@ class Clocks:
         """Whether all lanes of all these warps know the same."""
         rows, partial = self.rows, self.partial
         row = rows[warps[0]]
-        return not any(rows[warp] is not row or partial[warp] for warp in warps)
+        for warp in warps:  # not any(...), whose generator would cost most of this
+            if rows[warp] is not row or partial[warp]:
+                return False
+        return True
 
     def reached(self, warp: int, mask: int, column: int) -> int:
         """How far any lane of `mask` knows an agent to be."""
@@ -179,15 +182,15 @@ class Clocks:
 
     def met(self, warps: Sequence[int]) -> Array:
         """What any of the warps knew and has done that wait where they meet: the join of their rows."""
-        rows = {id(row): row for warp in warps for row in (self.rows[warp], *self.partial[warp].values())}
-        first, *others = rows.values()
-        row = first.copy()
-        for other in others:
-            np.maximum(row, other, out=row)
-        which, now = np.array(warps, np.intp), np.array([self.time[warp] for warp in warps], np.int64)
-        for base, values in ((THREAD, now[:, None]), (self.fenced_base, self.fenced.reshape(-1, 32)[which])):
-            row[base : base + self.lanes].reshape(-1, 32)[which] = values
-        row[self.issued_base + which] = now
+        row, time, all_warps = self.rows[warps[0]].copy(), np.array(self.time, np.int64), len(warps) == self.warps
+        if not self.alike(warps):
+            rows = {id(row): row for warp in warps for row in (self.rows[warp], *self.partial[warp].values())}
+            for other in rows.values():
+                np.maximum(row, other, out=row)
+        which: Any = slice(None) if all_warps else np.array(warps, np.intp)  # a slice takes a third of the time
+        lanes = row[THREAD : self.issued_base].reshape(2, self.warps, 32)  # those of `thread` and those of `fenced`
+        lanes[0, which], lanes[1, which] = time[which, None], self.fenced.reshape(-1, 32)[which]
+        row[self.issued_base : self.issued_base + self.warps][which] = time[which]
         return row
 
     def acquire(self, warp: int, mask: int, row: Array) -> None:

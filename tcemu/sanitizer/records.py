@@ -64,6 +64,8 @@ NOBODY = By(-1, -1, 0, Site("", 0, ""))
 NOT_ONE = -2
 #: More marks than this may well be those of one record.
 _FEW = 64
+#: What a warp has made at no time.
+_NONE = (-1,)
 #: The number of rows for which ended records are remembered.
 _ROWS = 64
 #: Accesses through the async proxy.
@@ -153,11 +155,12 @@ class Records:
 
     def fresh(self, warps: Iterable[int]) -> bool:
         """Whether none of these warps has made a record of an ordinary access at its current time."""
-        time, present, latest = self._clocks.time, self._present, self._latest
-        return not any(
-            (warp in present and present[warp][0] == time[warp]) or (warp in latest and latest[warp][0] == time[warp])
-            for warp in warps
-        )
+        clock = self._clocks.time
+        for warp in warps:
+            now = clock[warp]
+            if self._present.get(warp, _NONE)[0] == now or self._latest.get(warp, _NONE)[0] == now:
+                return False
+        return True
 
     def several(self, made: Ordinary, warps: Iterable[int]) -> int:
         """Make records of ordinary accesses by warps that are `fresh` and know the same; return the first number."""
