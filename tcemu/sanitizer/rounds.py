@@ -1,19 +1,19 @@
-"""What the warps of a block do on their way to a barrier, noted together once something else happens.
+"""What the warps of a block do on their way to a barrier or to their end, noted together once something else happens.
 
 One call of a kernel for all of them takes less time than one for each. So the batch of a warp waits, with the warp's
-arrival at the barrier and the batches and arrivals of others after it, until another event comes. No rule can tell the
-difference: until the barrier has completed, an arrival changes nothing that other warps know. Everything is passed on
-in its order, so the reports are the same, and come in the same order.
+arrival at the barrier or its exit, and with what others do after it, until another event comes. No rule can tell the
+difference: until the barrier has completed, an arrival changes nothing that other warps know, and nor does an exit.
+Everything is passed on in its order, so the reports are the same, and come in the same order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from tcemu.machine.events import Accesses, AccessTable, BarrierArrived, Event, Issued
+from tcemu.machine.events import Accesses, AccessTable, BarrierArrived, Event, Exited, Issued
 from tcemu.machine.sites import FrontSite
 from tcemu.sanitizer.barriers import Barriers
 from tcemu.sanitizer.batches import Batches
@@ -31,9 +31,13 @@ _TRIES = 8
 
 
 class Round:
-    """The events that wait: the batches of several warps of one block, and what these warps have done after them."""
+    """The events that wait: the batches of several warps of one block, and what these warps have done after them.
 
-    def __init__(self) -> None:
+    `pass_on` receives those whose handlers are not known before.
+    """
+
+    def __init__(self, pass_on: Callable[[type[Event], Event], object]) -> None:
+        self._pass_on = pass_on
         self._words = np.zeros(8 * _LONG, np.int64)
         self._begin()
 
@@ -48,8 +52,8 @@ class Round:
         self._arrived = True
         #: the latest handlers that may wait
         self._handlers: Sequence[Handler] | None = None
-        #: the other events with their handlers, each with the number of logs before it
-        self._events: list[tuple[int, Event, Sequence[Handler]]] = []
+        #: the other events with their handlers, if they are known, each with the number of logs before it
+        self._events: list[tuple[int, Event, Sequence[Handler] | None]] = []
 
     def add(self, batches: Batches, event: Accesses) -> None:
         """A warp has made the accesses of a log, which is used again: let it wait, or note it now."""
@@ -94,6 +98,11 @@ class Round:
             self._events.append((len(self._warps), event, handlers))
             self._arrived = kind is BarrierArrived
             return True
+        if kind is Exited and event.whole and event.by.block == self._block and type(event.by.site) is FrontSite:
+            self._events.append((len(self._warps), event, None))
+            self._arrived = True
+            self._table.kept[Round] = _TRIES + 1
+            return True
         self.end()
         return False
 
@@ -121,6 +130,9 @@ class Round:
                 if before > log:
                     break
                 passed += 1  # before it is handled: an error must not come twice
+                if handlers is None:
+                    self._pass_on(type(event), event)
+                    continue
                 for handle in handlers:
                     handle(event)
 

@@ -101,7 +101,7 @@ class Sanitizer:
         self._batches: dict[int, Batches] = {}
         self._sections_of: SectionsOf = {}
         #: native accesses that are noted later, with those of other warps
-        self._round, self._rooms = Round(), list[Room]()
+        self._round, self._rooms = Round(self._pass_on), list[Room]()
         self._grid: Grid | None = None
         #: the instructions that its sections need; they are the same in all blocks
         self._needs: tuple[Callable[[Instruction, bool], bool], ...] = ()

@@ -56,7 +56,7 @@ def place(register, stride, first):
 
 
 def random_body(rng):
-    """Loads and stores of all warps or of one, and barriers between them: some kernels race, others do not."""
+    """Loads and stores of all warps or of one, barriers and exits between them: some kernels race, others do not."""
     body = [place(2, 4, 0), place(3, 4, rng.choice([0, 4, 128])), place(4, rng.choice([0, 8]), 0)]
     steps = {
         "store": "st.shared.u32 [%r2], %r0;", "shifted": "st.shared.u32 [%r3], %r0;",
@@ -68,6 +68,10 @@ def random_body(rng):
     for _ in range(rng.randrange(3, 10)):
         if rng.random() < 0.45:
             body.append("    bar.sync 0;")
+            continue
+        if rng.random() < 0.1:
+            which = rng.choice([f"%r9, {rng.randrange(3)}", "%r0, 37"])
+            body.append(f"    setp.eq.u32 %p1, {which};\n    @%p1 exit;")
             continue
         alone = rng.random() < 0.25
         if alone:
@@ -89,7 +93,7 @@ def test_random_kernels(seed):
 
 
 def test_warps_are_noted_together(monkeypatch):
-    """One call for all warps on their way to a barrier, in a loop of a right kernel."""
+    """One call for all warps on their way to a barrier and, at last, to their end, in a right kernel."""
     together, several = [], batches.Batches.several
 
     def counted(self, logs, passes):
@@ -100,7 +104,7 @@ def test_warps_are_noted_together(monkeypatch):
     monkeypatch.setattr(batches.Batches, "several", counted)
     k = kernel(place(2, 4, 0) + "\n    st.shared.u32 [%r2], %r0;\n    bar.sync 0;\n    ld.shared.u32 %r5, [%r2];" * 3)
     k(1, 128, np.zeros(256, np.uint32), sanitizer="raise")
-    assert together[1:] == [(4, True)] * 2  # the first arrival of a block finds out who receives such events
+    assert together[1:] == [(4, True)] * 3  # the first arrival of a block finds out who receives such events
 
 
 def test_a_race_comes_before_an_error_behind_it():
