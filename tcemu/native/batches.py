@@ -28,9 +28,9 @@ NUMBER, MASK, SPACE, WRITES, LOG, SIZE, BASE, FIRST, INCOHERENT, OLDER, FIELDS =
     SHIFT, LOADS, STORES, FAR_SHIFT, COVERED, STORED, STORED_END, LOADED, LOADED_END, MAPS, MAPS_END,
     LOW, HIGH, LISTS, SCALARS,
 ) = range(15)  # fmt: skip
-#: What `advance` needs to know of a warp: its row among the reads of shared memory, and what stands for its threads in
-#: shared and in global memory.
-READER, OWN, FAR_OWN, WARP = range(4)
+#: What `advance` needs to know of a log's warp: its row among the reads of shared memory, what stands for its threads in
+#: shared and in global memory, and the leg of the log.
+READER, OWN, FAR_OWN, LEG, WARP = range(5)
 #: Why `advance` stops: it has done all; this record does not fit; the number of this sort is missing.
 DONE, SINGLE, UNNUMBERED = 0, 1, 2
 #: Rows of the marks of global memory: see global_shadow.py.
@@ -231,13 +231,13 @@ def _link(previous, record, before):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def advance(  # type: ignore[no-untyped-def]
-    words, ats, sorts, begin, end, fields, warps, scalars, written, reads, known, threads, column, clock, lanewise,
-    previous, row, accessed, marks, far_threads, arrays, listed,
+    words, ats, sorts, begin, end, fields, warps, scalars, written, reads, knowns, threads, column, clock, lanewise,
+    previous, rows, accessed, marks, far_threads, arrays, listed,
 ):  # fmt: skip
     """Note the records from number `begin` to `end` - 1. Return the number of the first one not noted, and why.
 
     `warps` say of each log who made it. Shared memory: the last writes of cells, the last reads by each reader, of
-    records what records.py keeps, and the row that all these warps know. Global memory: the cells that have been
+    records what records.py keeps, and by leg the row that all these warps know. Global memory: the cells that have been
     accessed, their marks, the threads of accesses, and `arrays` (first byte, end, whether it has been written). Loads
     from arrays that have not been written are only listed: in `listed`, the number of the record, its array, and its
     first byte and end.
@@ -255,7 +255,7 @@ def advance(  # type: ignore[no-untyped-def]
         if writes and not _apart(words, at, mask):
             return number, SINGLE
         if sort[SPACE] == SHARED:
-            per = size >> scalars[SHIFT]
+            per, known, row = size >> scalars[SHIFT], knowns[warp[LEG]], rows[warp[LEG]]
             if not scalars[STORES if writes else LOADS] or not 0 < per <= _WIDEST:
                 return number, SINGLE
             if not writes and _reread(

@@ -45,7 +45,7 @@ Passes = Callable[[int], object]
 _SORTS = 1024
 #: Arguments of `advance` where no access to shared memory can be noted.
 _ONE = np.zeros(1, np.int64)
-_NOTHING_NEAR = _ONE, np.zeros((1, 1), np.int64), np.zeros(1, bool), *[_ONE] * 6
+_NOTHING_NEAR = _ONE, _ONE[None], np.zeros((1, 1), bool), *[_ONE] * 5, _ONE[None]
 #: ... and to global memory.
 _NOTHING_FAR = np.zeros(0, bool), np.zeros((6, 0), np.int64), _ONE, np.zeros((0, 3), np.int64)
 #: More than any address of global memory.
@@ -98,7 +98,7 @@ class Batches:
         self.room = rooms[0]
         self._known: dict[tuple[str, bool], bool] = {}
         #: what the kernel needs to know of warps, by plan; lines of loads from global memory, by their sort and lanes
-        self._warps: dict[tuple[Plan, tuple[int, ...]], Array] = {}
+        self._warps: dict[tuple[Plan, tuple[int, ...], tuple[int, ...]], Array] = {}
         self.lines: dict[tuple[Owners, int, int], Line] = {}
 
     def __call__(self, event: Accesses) -> None:
@@ -106,7 +106,7 @@ class Batches:
         self.room.reserve(len(event.log) // (8 * HEAD) + 1)
         words, start = event.log.view(np.int64), 0
         while start < len(words):
-            logs = Logs(event.block, event.slot, event.table, (event.warp,), (0,), words[start:])
+            logs = Logs(event.block, event.slot, event.table, (event.warp,), (0,), words[start:], (0,))
             start += _Batch(self, logs).run()
 
     def several(self, logs: Logs, passes: Passes) -> bool:
@@ -115,26 +115,46 @@ class Batches:
         Before an access in a log is passed on by itself, `passes` is called with the number of the log, for what has
         happened before it.
         """
-        if not self.block.clocks.alike(logs.warps):
-            return False
-        self.room.reserve(len(logs.words) // HEAD + 1)
-        batch = _Batch(self, logs)
-        if not batch.joint:
+        batch = self._joint(logs, logs.warps)
+        if batch is None:
             return False
         batch.run(passes)
         return True
+
+    def onwards(self, logs: Logs, passes: Passes) -> tuple[int, int]:
+        """Note the accesses of logs in several legs, until one must be passed on by itself.
+
+        Returns the log and the word where what is left begins. `passes` is called as by `several`, and before each leg.
+        """
+        batch = self._joint(logs, range(self.block.clocks.warps))
+        return (0, 0) if batch is None else batch.onwards(passes)
+
+    def _joint(self, logs: Logs, warps: Sequence[int]) -> _Batch | None:
+        """The logs as one batch, unless they must be noted log by log; these warps must know the same."""
+        if not self.block.clocks.alike(warps):
+            return None
+        self.room.reserve(len(logs.words) // HEAD + 1)
+        batch = _Batch(self, logs)
+        return batch if batch.joint else None
 
     @property
     def waits(self) -> bool:
         """Whether a log may be noted later, with those of other warps: the block is in no cluster."""
         return len(self.block.numbers) == 1
 
-    def warps(self, plan: Plan, warps: tuple[int, ...]) -> Array:
+    @property
+    def tiles(self) -> StoredTiles | None:
+        """What follows tiles from global memory, as long as it does: barrier by barrier."""
+        tiles = self.block.made.get(StoredTiles)
+        return tiles if isinstance(tiles, StoredTiles) and tiles.follows else None
+
+    def warps(self, plan: Plan, warps: tuple[int, ...], legs: tuple[int, ...]) -> Array:
         """What the kernel needs to know of the warp of each log."""
-        found = self._warps.get((plan, warps))
+        found = self._warps.get((plan, warps, legs))
         if found is None:
             kernels, block = self.kernels, self.block
-            found = self._warps[plan, warps] = np.zeros((len(warps), kernels.WARP), np.int64)
+            found = self._warps[plan, warps, legs] = np.zeros((len(warps), kernels.WARP), np.int64)
+            found[:, kernels.LEG] = legs
             for log, warp in enumerate(warps):
                 if log in plan.loads:
                     found[log, kernels.READER] = block.shadow.row_of(warp)
@@ -161,6 +181,7 @@ class _Batch:
         room, table = batches.room, logs.table
         self._warps = tuple(map(batches.label, logs.warps))
         self._ats, self._sorts, self._fields, self._scalars = room.ats, room.sorts, room.fields, room.scalars
+        self._legs = tuple(logs.legs)
         self._count, used, self._mixed, self._end = batches.kernels.heads(
             self._heads, logs.words, np.array(logs.begins, np.int64), table.words, *rows_of(table),
             SHARED + logs.slot * BLOCK, BLOCK, batches.place, self._ats, self._sorts, self._fields,
@@ -173,8 +194,11 @@ class _Batch:
         self._plan: Plan = plan
         self._owners = plan.owners(logs.block, self._warps)
         self._bys = self._owners.bys
-        #: the records of the sorts of accesses to shared memory, once they have been made
+        #: by leg, what its warps know when it begins, and the times of all warps
+        self._rows, self._times = self._now()
+        #: the records of the sorts of accesses to shared memory, once they have been made, and the first of them
         self._records: Array | None = None
+        self._first = 0
 
     @property
     def joint(self) -> bool:
@@ -184,16 +208,10 @@ class _Batch:
     def run(self, passes: Passes = int) -> int:
         """Note the records, one after the other; return how many words they have."""
         begin = number = 0
-        kernels, plan, scalars = self._kernels, self._plan, self._scalars
-        warps = self._batches.warps(plan, self._warps)  # which may add rows of reads
-        near = self._prepare_near() if plan.near else _NOTHING_NEAR
-        scalars[kernels.LOW :] = _MOST, 0, 0
+        kernels = self._kernels
+        near = self._prepare()
         while number < self._count:
-            far = self._prepare_far() if plan.far else _NOTHING_FAR
-            number, why = kernels.advance(
-                self._words, self._ats, self._sorts, number, self._count, self._fields, warps, scalars, *near, *far,
-                self._batches.room.listed,
-            )  # fmt: skip
+            number, why = self._advance(number, near)
             if why == kernels.UNNUMBERED:
                 self._number(self._sorts.item(number))
                 continue
@@ -203,9 +221,46 @@ class _Batch:
                 for event in self._single(number):
                     self._batches.single(event)
                 begin = number = number + 1
-                near = self._prepare_near() if plan.near else _NOTHING_NEAR
-                scalars[kernels.LOW :] = _MOST, 0, 0
+                self._rows, self._times = self._now()
+                near = self._prepare()
         return self._end
+
+    def onwards(self, passes: Passes) -> tuple[int, int]:
+        """Note the records of several legs; see Batches.onwards."""
+        plan, clocks, legs, warps = self._plan, self._block.clocks, self._legs, self._warps
+        if plan.keeps:
+            return 0, 0
+        loads, loaded = [*clocks.loads], np.zeros((legs[-1] + 1, clocks.warps), bool)
+        for log in plan.loaded:
+            loaded[legs[log], warps[log]] = True
+        self._rows, self._times = clocks.onwards(loaded)
+        number, why = self._advance(0, self._prepare())
+        self._noted(0, number)
+        log, word = (self._log(number), self._ats.item(number) - 1) if why else (len(legs), self._end)
+        clocks.loads[:] = loads  # as it was before the first leg; now what has happened since may follow
+        for each, (leg, warp) in enumerate(zip(legs[: log + 1], warps, strict=False)):
+            if each and leg != legs[each - 1]:
+                passes(each)
+            clocks.loads[warp] |= loaded.item(leg, warp)
+        self._share(log)
+        return log, word
+
+    def _share(self, last: int) -> None:
+        """Let warps share their records of accesses to shared memory, as far as they have come: to this log."""
+        for log, warp in self._owners.logs:
+            if log <= last and self._first:
+                time = self._times.item(self._legs[log], warp)
+                self._block.records.share(warp, time, self._first, self._owners.records, log)
+
+    def _advance(self, number: int, near: tuple[Any, ...]) -> tuple[int, int]:
+        """Note records from this number on; return the number of the first that is not noted, and why."""
+        batches, far = self._batches, self._prepare_far() if self._plan.far else _NOTHING_FAR
+        warps = batches.warps(self._plan, self._warps, self._legs)
+        noted: tuple[int, int] = self._kernels.advance(
+            self._words, self._ats, self._sorts, number, self._count, self._fields, warps, self._scalars, *near, *far,
+            batches.room.listed,
+        )  # fmt: skip
+        return noted
 
     def _after(self, number: int) -> int:
         """The word behind a record."""
@@ -225,6 +280,17 @@ class _Batch:
 
     # ---------------------------------------------------------------------------------------- before the kernel
 
+    def _now(self) -> tuple[Array, Array]:
+        """What the warp of the first log knows, and the times of all warps, as the only leg's."""
+        clocks = self._block.clocks
+        return clocks.rows[self._warps[0]][None], np.array(clocks.time, np.int64)[None]
+
+    def _prepare(self) -> tuple[Any, ...]:
+        """What the kernel needs before it begins or goes on: of shared memory, see `advance`."""
+        self._batches.warps(self._plan, self._warps, self._legs)  # which may add rows of reads
+        self._scalars[self._kernels.LOW :] = _MOST, 0, 0
+        return self._prepare_near() if self._plan.near else _NOTHING_NEAR
+
     def _prepare_near(self) -> tuple[Any, ...]:
         """What the kernel needs of shared memory: see `advance`."""
         kernels, scalars, block, plan = self._kernels, self._scalars, self._block, self._plan
@@ -234,7 +300,6 @@ class _Batch:
             return _NOTHING_NEAR
         if not clocks.alike(self._warps):
             return _NOTHING_NEAR
-        now = clocks.rows[self._warps[0]]
         records, shadow = block.records, block.shadow
         if self._records is None:
             self._records = self._made()
@@ -247,7 +312,8 @@ class _Batch:
         scalars[kernels.SHIFT] = shadow.cell.bit_length() - 1
         return (
             shadow.written, shadow.reads,
-            records.known(now), records.threads, records.column, records.clock, records.lanewise, records.previous, now,
+            self._known(), records.threads, records.column, records.clock, records.lanewise, records.previous,
+            self._rows,
         )  # fmt: skip
 
     def _made(self) -> Array:
@@ -256,7 +322,12 @@ class _Batch:
         for log in plan.loads:
             loads[self._warps[log]] = True
         if records.fresh(self._warps):
-            return records.several(self._owners.records, self._owners.warps) + plan.places
+            made, rows = self._owners.records, [self._block.clocks.rows[self._warps[0]], *self._rows[1:]]
+            legs = np.array(self._legs, np.intp)[made.log]
+            self._first = records.several(made, [rows[leg] for leg in legs.tolist()], self._times[legs, made.warp])
+            if len(rows) == 1:
+                self._share(len(self._legs))
+            return self._first + plan.places
         rows = [(self._bys[sort], plan.rows[sort]) for sort in plan.near]
         found = [records.ordinary(by, row.instruction.opcode, Kind.ORDINARY, row.writes) for by, row in rows]
         return np.array(found, np.int64)
@@ -275,6 +346,15 @@ class _Batch:
         accessed, marks, threads, scalars[kernels.FAR_SHIFT], scalars[kernels.COVERED] = grid.shadow.held
         return accessed, marks, threads, grid.shadow.arrays
 
+    def _known(self) -> Array:
+        """By leg, which records its warps know to have ended, as far as was asked."""
+        known = self._block.records.known(self._block.clocks.rows[self._warps[0]])
+        if len(self._rows) == 1:
+            return known[None]
+        knowns = np.zeros((len(self._rows), len(known)), bool)
+        knowns[0], knowns[1:, 0] = known, True
+        return knowns
+
     def _number(self, sort: int) -> None:
         """Give the accesses of a sort to global memory the number that they have now."""
         row = self._plan.rows[sort]
@@ -290,8 +370,8 @@ class _Batch:
             self._list(self._batches.room.listed[:listed])
         if self._plan.keeps and end > begin:
             self._keep(begin, end)
-        tiles = self._block.made.get(StoredTiles)
-        if isinstance(tiles, StoredTiles) and tiles.follows and self._plan.follows:
+        tiles = self._batches.tiles if self._plan.follows else None
+        if tiles is not None:
             self._follow(tiles, begin + np.flatnonzero(self._plan.followed[self._sorts[begin:end]]))
 
     def _follow(self, tiles: StoredTiles, moves: Array) -> None:
@@ -323,8 +403,10 @@ class _Batch:
             line = lines.get((owners, sort, lanes))
             if line is None:
                 line = lines[owners, sort, lanes] = self._line(races, sort, lanes)
-            loads[self._bys[sort].warp] = True
-            races.list(line, room.addresses[begin:end].tobytes(), (low, high))
+            warp = self._bys[sort].warp
+            loads[warp] = True
+            time = self._times.item(self._legs[self._plan.logs[sort]], warp)
+            races.list(line, room.addresses[begin:end].tobytes(), (low, high), time)
 
     def _line(self, races: GlobalRaces, sort: int, lanes: int) -> Line:
         """What the loads of a sort have in common, or of some of its lanes."""

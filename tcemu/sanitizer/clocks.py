@@ -193,6 +193,22 @@ class Clocks:
         row[self.issued_base : self.issued_base + self.warps][which] = time[which]
         return row
 
+    def onwards(self, loaded: Array) -> tuple[Array, Array]:
+        """The rows (legs, columns) and the times (legs, warps) of all warps, if they only meet from now on, together.
+
+        `loaded` (legs, warps) says which of them load something on the way to where they meet. They know the same now.
+        """
+        steps = np.empty(loaded.shape, np.int64)
+        steps[0] = self.time
+        steps[1:] = 2 + loaded[:-1]  # `come`, `meet` if something has been loaded, and `pass_barrier`
+        steps[1] += ~loaded[0] & self.loads
+        times = steps.cumsum(axis=0)
+        rows, arrived = np.tile(self.rows[0], (len(loaded), 1)), times[1:] - 1
+        rows[1:, THREAD : self.fenced_base] = arrived.repeat(32, axis=1)
+        rows[1:, self.fenced_base : self.issued_base] = self.fenced
+        rows[1:, self.issued_base : self.issued_base + self.warps] = arrived
+        return rows, times
+
     def acquire(self, warp: int, mask: int, row: Array) -> None:
         """Lanes of `mask` learn `row`."""
         if mask == self.present[warp]:

@@ -100,7 +100,7 @@ class GlobalRaces:
             self._look(event)
         else:
             line = self.line(event.by, event.instruction, event.size, event.lanes)
-            read = self.list(line, event.addresses.tobytes(), event.extent)
+            read = self.list(line, event.addresses.tobytes(), event.extent, self._time[event.by.warp])
             if read is not None:
                 self._look(event, read)
         stored, loaded = self._stored, self._loaded
@@ -184,10 +184,10 @@ class GlobalRaces:
             line = self._line(by, instruction, size, lanes, line)
         return line
 
-    def list(self, line: Line, addresses: bytes, extent: Extent) -> tuple[Line, bytes, int] | None:
-        """Put a weak read on the list of its array; return it if that cannot be done."""
+    def list(self, line: Line, addresses: bytes, extent: Extent, time: int) -> tuple[Line, bytes, int] | None:
+        """Put a weak read at a time of its warp on the list of its array; return it if that cannot be done."""
         (low, high), listed = extent, line.listed
-        read = line, addresses, self._time[line.by.warp]
+        read = line, addresses, time
         if listed.low <= low and high <= listed.end and listed.room > 0:
             listed.add(read)
             return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,7 +25,8 @@ _MOST = 4096
 class Logs(NamedTuple):
     """The logs of several warps of a block, as Accesses has them, one behind the other.
 
-    `begins` are the words where they begin; `warps` are numbered as in the events of the block.
+    `begins` are the words where they begin; `warps` are numbered as in the events of the block. `legs` are 0 for what
+    comes first, and one more for what comes after each barrier at which all warps of the block have met.
     """
 
     block: int
@@ -33,12 +35,23 @@ class Logs(NamedTuple):
     warps: Sequence[int]
     begins: Sequence[int]
     words: Array
+    legs: Sequence[int]
+
+    def end(self, log: int) -> int:
+        """The word behind one of them."""
+        return self.begins[log + 1] if log + 1 < len(self.begins) else len(self.words)
 
     def event(self, log: int) -> Accesses:
         """The event of one of them."""
-        end = self.begins[log + 1] if log + 1 < len(self.begins) else len(self.words)
-        words = self.words[self.begins[log] : end]
+        words = self.words[self.begins[log] : self.end(log)]
         return Accesses(self.block, self.warps[log], self.table, words.view(np.uint8), self.slot)
+
+    def leg(self, log: int, word: int) -> Logs:
+        """What is left, from a word of a log on, of the leg of this log."""
+        end = bisect_right(self.legs, self.legs[log])
+        begins = [0, *(begin - word for begin in self.begins[log + 1 : end])]
+        words = self.words[word : self.end(end - 1)]
+        return self._replace(warps=self.warps[log:end], begins=begins, words=words, legs=[0] * (end - log))
 
 
 def rows_of(table: AccessTable) -> tuple[Array, Array]:
@@ -74,8 +87,9 @@ class Plan:
         self.unlike = dict.fromkeys(keys)
         places = {key: place for place, key in enumerate(self.unlike)}
         self.which, self.places = np.array(self.near, np.intp), np.array([places[key] for key in keys], np.int64)
-        #: by sort, the number of its log
+        #: by sort, the number of its log; the logs with loads from any memory
         self.log = np.array(self.logs, np.intp)
+        self.loaded = sorted({log for log, row in zip(self.logs, self.rows, strict=True) if not row.writes})
         #: whether there are accesses to global memory
         self.far = kernels.GLOBAL in spaces
         #: by sort, and once more for the records of none: stores to global memory; stores to shared memory and loads
@@ -113,9 +127,9 @@ class Owners:
         self._plan = plan
 
     @cached_property
-    def warps(self) -> list[int]:
-        """The warps with accesses to shared memory."""
-        return sorted({self.bys[sort].warp for sort in self._plan.near})
+    def logs(self) -> list[tuple[int, int]]:
+        """The logs with accesses to shared memory, and the warp of each."""
+        return sorted({(self._plan.logs[sort], self.bys[sort].warp) for sort in self._plan.near})
 
     @cached_property
     def records(self) -> Ordinary:
@@ -125,4 +139,5 @@ class Owners:
         sorts = [firsts[place] for place in range(len(firsts))]
         bys, opcodes = [self.bys[sort] for sort in sorts], [plan.rows[sort].instruction.opcode for sort in sorts]
         numbers, keys = np.array([by.warp for by in bys], np.intp), [key for _, key in plan.unlike]
-        return Ordinary(bys, opcodes, [callers_of(by) for by in bys], [(by.warp,) for by in bys], numbers, keys)
+        callers, warps = [callers_of(by) for by in bys], [(by.warp,) for by in bys]
+        return Ordinary(bys, opcodes, callers, warps, numbers, keys, plan.log[sorts])

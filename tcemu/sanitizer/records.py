@@ -42,7 +42,10 @@ class Kind(IntEnum):
 
 
 class Ordinary(NamedTuple):
-    """Records of ordinary accesses that are made together: their fields, and what tells them apart (see `key_of`)."""
+    """Records of ordinary accesses that are made together: their fields, and what tells them apart (see `key_of`).
+
+    `log` (records,) are the numbers of the logs that the accesses come from: what a warp does at one time.
+    """
 
     by: list[By]
     opcode: list[str]
@@ -50,6 +53,7 @@ class Ordinary(NamedTuple):
     warps: list[tuple[int, ...]]
     warp: Array
     keys: list[tuple[object, ...]]
+    log: Array
 
 
 def key_of(by: By, opcode: str, writes: bool) -> tuple[object, ...]:
@@ -119,8 +123,9 @@ class Records:
         self._tools = fastest()
         #: records of ordinary accesses at a warp's current time, which further accesses of the same line share
         self._present: dict[int, tuple[int, dict[tuple[object, ...], int]]] = {}
-        #: the latest that were made together by each warp, which are not in `_present`: the first, and what they are
-        self._latest: dict[int, tuple[int, int, Ordinary]] = {}
+        #: the latest that were made together by each warp, which are not in `_present`: its time, the first of them, what
+        #: they are, and the log whose records are the warp's
+        self._latest: dict[int, tuple[int, int, Ordinary, int]] = {}
         self._add(NOBODY, "", Kind.NOTHING, (), ALWAYS, 0, 0)
 
     def ordinary(self, by: By, opcode: str, kind: Kind, writes: bool) -> int:
@@ -150,8 +155,8 @@ class Records:
         latest = self._latest.get(warp)
         if latest is None or latest[0] != time:
             return {}
-        _, first, made = latest
-        return {key: first + place for place, key in enumerate(made.keys) if made.by[place].warp == warp}
+        _, first, made, log = latest
+        return {made.keys[place]: first + place for place in np.flatnonzero(made.log == log).tolist()}
 
     def fresh(self, warps: Iterable[int]) -> bool:
         """Whether none of these warps has made a record of an ordinary access at its current time."""
@@ -162,23 +167,28 @@ class Records:
                 return False
         return True
 
-    def several(self, made: Ordinary, warps: Iterable[int]) -> int:
-        """Make records of ordinary accesses by warps that are `fresh` and know the same; return the first number."""
-        first, clocks, owners = len(self.by), self._clocks, made.warp
-        end, time = first + len(owners), clocks.time
+    def several(self, made: Ordinary, rows: Iterable[Array], clock: Array) -> int:
+        """Make records of ordinary accesses by warps that are `fresh`; return the first number.
+
+        Of each record, `rows` has what its warp knows, and `clock` (records,) the time of its warp.
+        """
+        first, owners = len(self.by), made.warp
+        end = first + len(owners)
         while end > self._room:
             self._grow()
         self.by += made.by
         self.callers += made.callers
         self.opcode += made.opcode
         self.warps += made.warps
-        for warp in warps:
-            self._latest[warp] = time[warp], first, made
-        self.row += [clocks.rows[warp]] * len(owners)
-        self.clock[first:end] = np.array(time, np.int64).take(owners)
+        self.row += rows
+        self.clock[first:end] = clock
         self.kind[first:end], self.warp[first:end], self.lanewise[first:end] = int(Kind.ORDINARY), owners, 1
         self.column[first:end] = self.threads[first:end] = THREAD + 32 * owners
         return first
+
+    def share(self, warp: int, time: int, first: int, made: Ordinary, log: int) -> None:
+        """Let further accesses by a warp at that time share the records that it has `made` in a log."""
+        self._latest[warp] = time, first, made, log
 
     def object(self, by: By, opcode: str) -> int:
         """The record of an mbarrier in the bytes that it occupies. Nothing orders an ordinary access after it."""

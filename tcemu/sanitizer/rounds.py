@@ -13,19 +13,23 @@ from typing import Any
 
 import numpy as np
 
-from tcemu.machine.events import Accesses, AccessTable, BarrierArrived, Event, Exited, Issued
+from tcemu.machine.events import Accesses, AccessTable, BarrierArrived, BarrierCompleted, By, Event, Exited, Issued
 from tcemu.machine.sites import FrontSite
 from tcemu.sanitizer.barriers import Barriers
 from tcemu.sanitizer.batches import Batches
-from tcemu.sanitizer.block import Handler
+from tcemu.sanitizer.block import Block, Handler
 from tcemu.sanitizer.divergence import Divergence
 from tcemu.sanitizer.plans import Logs
 
 #: The longest log of a warp that waits, in words of 64 bits: noting more takes longer than the call of the kernel.
 _LONG = 1 << 13
 #: Who receives the events that wait; if others do, they do not wait.
-_KNOWN = frozenset({Barriers, Divergence})
+_KNOWN = frozenset({Barriers, Divergence, Block})
 _NONE = AccessTable({})
+#: With a table: how often in a row batches that had passed barriers could not be noted together.
+_STOPPED = "stopped"
+#: The most barriers that waiting batches pass.
+_LEGS = 15
 #: How many batches of a program wait before it is clear that it has no barriers.
 _TRIES = 8
 
@@ -46,12 +50,15 @@ class Round:
         #: the block, its batches, and the table of its logs; None if nothing waits
         self.batches: Batches | None = None
         self._block, self._table, self._used = -1, _NONE, 0
-        #: the logs that wait: their warps, and the words where they begin; whether the latest warp has arrived
+        #: the logs that wait: their warps, the words where they begin, and their legs; the first log of the latest leg,
+        #: how many warps have come to its end, whether they do nothing else, and whether the latest warp has arrived
         self._warps: list[int] = []
         self._begins: list[int] = []
-        self._arrived = True
-        #: the latest handlers that may wait
-        self._handlers: Sequence[Handler] | None = None
+        self._legs: list[int] = []
+        self._leg = self._since = self._came = 0
+        self._plain = self._arrived = True
+        #: the latest handlers of each kind of event that may wait
+        self._handlers: dict[type[Event], Sequence[Handler]] = {}
         #: the other events with their handlers, if they are known, each with the number of logs before it
         self._events: list[tuple[int, Event, Sequence[Handler] | None]] = []
 
@@ -64,7 +71,7 @@ class Round:
             or event.table is not self._table
             or not self._arrived
             or end > len(self._words)
-            or event.warp in warps
+            or event.warp in warps[self._since :]
         ):
             self.end()
             end, warps = len(words), self._warps
@@ -76,6 +83,7 @@ class Round:
         self._words[self._used : end] = words
         warps.append(event.warp)
         self._begins.append(self._used)
+        self._legs.append(self._leg)
         self._used, self._arrived = end, False
 
     @staticmethod
@@ -93,24 +101,49 @@ class Round:
             and handlers is not None
             and event.by.block == self._block
             and type(event.by.site) is FrontSite
-            and (handlers is self._handlers or self._known(handlers))
+            and (handlers is self._handlers.get(kind) or self._known(kind, handlers))
         ):
             self._events.append((len(self._warps), event, handlers))
-            self._arrived = kind is BarrierArrived
+            self._arrived = arrived = kind is BarrierArrived
+            self._plain &= arrived and event.waits and event.instruction.sync and self._whole(event.by)
+            self._came += 1
+            return True
+        if kind is BarrierCompleted and handlers is not None and self._goes_on(event, handlers):
+            self._events.append((len(self._warps), event, handlers))
+            self._leg, self._since, self._came = self._leg + 1, len(self._warps), 0
             return True
         if kind is Exited and event.whole and event.by.block == self._block and type(event.by.site) is FrontSite:
             self._events.append((len(self._warps), event, None))
-            self._arrived = True
+            self._arrived, self._plain = True, False
             self._table.kept[Round] = _TRIES + 1
             return True
         self.end()
         return False
 
-    def _known(self, handlers: Sequence[Handler]) -> bool:
-        """Whether these handlers allow it."""
+    def _whole(self, by: By) -> bool:
+        """Whether these are all lanes that a warp has left."""
+        return self.batches is not None and by.active == self.batches.block.clocks.present[by.warp]
+
+    def _goes_on(self, event: BarrierCompleted, handlers: Sequence[Handler]) -> bool:
+        """Whether what comes after a barrier may wait as well: all warps have met there, and there is room for more."""
+        batches = self.batches
+        return (
+            batches is not None
+            and event.block == self._block
+            and self._plain
+            and self._came == len(event.released) == batches.block.clocks.warps
+            and self._leg < _LEGS
+            and 2 * self._used < len(self._words)
+            and batches.tiles is None
+            and self._table.kept.get(_STOPPED, 0) < _TRIES
+            and (handlers is self._handlers.get(BarrierCompleted) or self._known(BarrierCompleted, handlers))
+        )
+
+    def _known(self, kind: type[Event], handlers: Sequence[Handler]) -> bool:
+        """Whether these handlers allow that events of a kind wait."""
         if any(type(getattr(each, "__self__", None)) not in _KNOWN for each in handlers):
             return False
-        self._handlers = handlers
+        self._handlers[kind] = handlers
         self._table.kept[Round] = _TRIES + 1
         return True
 
@@ -120,7 +153,7 @@ class Round:
         if batches is None:
             return
         words = self._words[: self._used]
-        logs = Logs(self._block, 0, self._table, self._warps, self._begins, words)
+        logs = Logs(self._block, 0, self._table, self._warps, self._begins, words, self._legs)
         self._begin()
 
         def pass_on(log: int) -> None:
@@ -136,8 +169,16 @@ class Round:
                 for handle in handlers:
                     handle(event)
 
-        if len(logs.warps) == 1 or not batches.several(logs, pass_on):
-            for log in range(len(logs.warps)):
-                pass_on(log)
-                batches(logs.event(log))
+        log, word = batches.onwards(logs, pass_on) if logs.legs[-1] else (0, 0)
+        if logs.legs[-1]:
+            logs.table.kept[_STOPPED] = 0 if log == len(logs.warps) else logs.table.kept.get(_STOPPED, 0) + 1
+        while log < len(logs.warps):  # leg by leg
+            pass_on(log)
+            leg, first = logs.leg(log, word), log
+            log += len(leg.warps)
+            word = logs.begins[log] if log < len(logs.warps) else 0
+            if len(leg.warps) == 1 or not batches.several(leg, lambda number, first=first: pass_on(first + number)):
+                for number in range(len(leg.warps)):
+                    pass_on(first + number)
+                    batches(leg.event(number))
         pass_on(len(logs.warps))
