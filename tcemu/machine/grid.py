@@ -57,6 +57,8 @@ class Grid:
         #: the events that observers declare that they need; observers that declare nothing need every event
         self._hears: list[Callable[[type[Event]], bool]]
         self._hears = [getattr(each, "hears", _every) for each in observers]
+        #: the observers, with whether they take many native accesses in one event
+        self._takes = [(each, getattr(each, "takes", _none)) for each in observers]
         self._heard: set[type[Event]] = set()
         #: the observers that want to know whose results an instruction reads
         self.sourced = [each for each in observers if Sourced in getattr(each, "also", ())]
@@ -160,7 +162,7 @@ class Grid:
 
     def forget(self) -> None:
         """Let go of the observers and of what belongs to them."""
-        self.observers, self._hears, self.followed, self.touched = (), [], {}, {}
+        self.observers, self._hears, self._takes, self.followed, self.touched = (), [], [], {}, {}
 
     def clock(self) -> int:
         """The instructions so far, and the readings of this clock: it grows from reading to reading."""
@@ -297,8 +299,8 @@ class Grid:
         """
         single = []
         try:
-            for observer in self.observers:
-                if getattr(observer, "takes", _none)(event):
+            for observer, takes in self._takes:
+                if takes(event):
                     observer(event)
                 else:
                     single.append(observer)

@@ -17,8 +17,8 @@ SHARED, GLOBAL, GENERIC = 0, 1, 2
 #: Sorts of a record that has no lanes, and of one whose lanes use several state spaces.
 NOTHING, SEVERAL = -2, -1
 #: The fields of a sort: the instruction of its first record, the mask, the space, whether it writes, the number of its
-#: log, and the bytes of a lane; what to add to an address; the mark of lane 0; whether a load is .nc; the sort before it
-#: of the same line, with another mask or space, or -1.
+#: log, and the bytes of a lane; what to add to an address; the mark of lane 0; whether a load is .nc; the sort before
+#: it of the same line, with another mask or space, or -1.
 NUMBER, MASK, SPACE, WRITES, LOG, SIZE, BASE, FIRST, INCOHERENT, OLDER, FIELDS = range(11)
 #: The scalars of `advance`: of shared memory the bits of a cell, whether loads and stores can be noted; of global
 #: memory the bits of a cell, the bytes that have cells; the bytes of copies that wrote and that read, and of tensor
@@ -28,8 +28,8 @@ NUMBER, MASK, SPACE, WRITES, LOG, SIZE, BASE, FIRST, INCOHERENT, OLDER, FIELDS =
     SHIFT, LOADS, STORES, FAR_SHIFT, COVERED, STORED, STORED_END, LOADED, LOADED_END, MAPS, MAPS_END,
     LOW, HIGH, LISTS, SCALARS,
 ) = range(15)  # fmt: skip
-#: What `advance` needs to know of a log's warp: its row among the reads of shared memory, what stands for its threads in
-#: shared and in global memory, and the leg of the log.
+#: What `advance` needs to know of a log's warp: its row among the reads of shared memory, what stands for its threads
+#: in shared and in global memory, and the leg of the log.
 READER, OWN, FAR_OWN, LEG, WARP = range(5)
 #: Why `advance` stops: it has done all; this record does not fit; the number of this sort is missing.
 DONE, SINGLE, UNNUMBERED = 0, 1, 2

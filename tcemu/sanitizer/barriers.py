@@ -95,6 +95,17 @@ class Barriers:
         for warp in event.released:
             self._clocks.pass_barrier(warp, row)
 
+    def simple(self, meetings: Sequence[BarrierCompleted]) -> bool:
+        """Whether there is nothing to report where all warps meet: no lane has exited, and all met there before."""
+        barriers, warps = [self._barriers[event.barrier] for event in meetings], self._clocks.warps
+        return not self._lanes and not any(each.came or (each.last and len(each.last[2]) < warps) for each in barriers)
+
+    def meet(self, event: BarrierCompleted, row: Array) -> None:
+        """All warps have met at a barrier, and know `row` now, as their clocks do already."""
+        barrier = self._barriers[event.barrier]
+        barrier.threads, barrier.last = WARP * len(event.arrived), (row, event.arrived, event.released)
+        barrier.ever.update(event.released)
+
     def counts(self, barrier: int) -> tuple[int, tuple[int, ...], frozenset[int]]:
         """The number of threads that a barrier waits for, the warps that have arrived, and all that ever did."""
         here = self._barriers[barrier]

@@ -8,7 +8,7 @@ reports are the same, and come in the same order. Sections that must see each ac
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,10 +16,12 @@ import numpy as np
 
 from tcemu.backend import backend
 from tcemu.machine.addresses import BLOCK, SHARED
-from tcemu.machine.events import Accessed, Accesses
+from tcemu.machine.events import Accessed, Accesses, BarrierCompleted
 from tcemu.machine.events.batches import HEAD
+from tcemu.sanitizer.barriers import Barriers
 from tcemu.sanitizer.block import Block
 from tcemu.sanitizer.clocks import THREAD, Array
+from tcemu.sanitizer.divergence import Divergence
 from tcemu.sanitizer.global_memory import GlobalMemory
 from tcemu.sanitizer.global_races import GlobalRaces
 from tcemu.sanitizer.global_shadow import Line
@@ -121,13 +123,15 @@ class Batches:
         batch.run(passes)
         return True
 
-    def onwards(self, logs: Logs, passes: Passes) -> tuple[int, int]:
-        """Note the accesses of logs in several legs, until one must be passed on by itself.
+    def onwards(self, logs: Logs, meetings: Sequence[BarrierCompleted]) -> tuple[int, int]:
+        """Note the accesses of logs in several legs, until one must be passed on by itself, and where all warps met.
 
-        Returns the log and the word where what is left begins. `passes` is called as by `several`, and before each leg.
+        Returns the log and the word where what is left begins; the legs before this log's are over.
         """
-        batch = self._joint(logs, range(self.block.clocks.warps))
-        return (0, 0) if batch is None else batch.onwards(passes)
+        batch, section = self._joint(logs, range(self.block.clocks.warps)), self.block.section
+        if batch is None or not (section(Divergence).calm and section(Barriers).simple(meetings) and batch.far_reads):
+            return 0, 0
+        return batch.onwards(meetings)
 
     def _joint(self, logs: Logs, warps: Sequence[int]) -> _Batch | None:
         """The logs as one batch, unless they must be noted log by log; these warps must know the same."""
@@ -155,8 +159,9 @@ class Batches:
             kernels, block = self.kernels, self.block
             found = self._warps[plan, warps, legs] = np.zeros((len(warps), kernels.WARP), np.int64)
             found[:, kernels.LEG] = legs
+            loads = set(plan.loads)
             for log, warp in enumerate(warps):
-                if log in plan.loads:
+                if log in loads:
                     found[log, kernels.READER] = block.shadow.row_of(warp)
                 found[log, kernels.OWN] = THREAD + 32 * warp
                 found[log, kernels.FAR_OWN] = thread_of(block.neighbour.number, warp)
@@ -201,6 +206,11 @@ class _Batch:
         self._first = 0
 
     @property
+    def far_reads(self) -> bool:
+        """Whether all accesses to global memory read."""
+        return not self._plan.keeps
+
+    @property
     def joint(self) -> bool:
         """Whether the logs of several warps can be noted together: all their accesses have sorts."""
         return not self._mixed and self._end == len(self._words) and self._block.records.fresh(self._warps)
@@ -225,32 +235,33 @@ class _Batch:
                 near = self._prepare()
         return self._end
 
-    def onwards(self, passes: Passes) -> tuple[int, int]:
+    def onwards(self, meetings: Sequence[BarrierCompleted]) -> tuple[int, int]:
         """Note the records of several legs; see Batches.onwards."""
         plan, clocks, legs, warps = self._plan, self._block.clocks, self._legs, self._warps
-        if plan.keeps:
-            return 0, 0
         loads, loaded = [*clocks.loads], np.zeros((legs[-1] + 1, clocks.warps), bool)
         for log in plan.loaded:
             loaded[legs[log], warps[log]] = True
-        self._rows, self._times = clocks.onwards(loaded)
+        way = clocks.way(loaded.copy())
+        self._rows, self._times = way.rows, way.times
         number, why = self._advance(0, self._prepare())
         self._noted(0, number)
         log, word = (self._log(number), self._ats.item(number) - 1) if why else (len(legs), self._end)
-        clocks.loads[:] = loads  # as it was before the first leg; now what has happened since may follow
-        for each, (leg, warp) in enumerate(zip(legs[: log + 1], warps, strict=False)):
-            if each and leg != legs[each - 1]:
-                passes(each)
-            clocks.loads[warp] |= loaded.item(leg, warp)
         self._share(log)
+        clocks.loads[:] = loads  # as it was before the first leg: what has happened since follows
+        leg, barriers = legs[min(log, len(legs) - 1)], self._block.section(Barriers)
+        for before in range(leg):
+            barriers.meet(meetings[before], way.rows[before + 1])
+        clocks.go(way, leg)
+        for warp in np.flatnonzero(loaded[leg]).tolist():
+            clocks.loads[warp] = True
         return log, word
 
     def _share(self, last: int) -> None:
         """Let warps share their records of accesses to shared memory, as far as they have come: to this log."""
-        for log, warp in self._owners.logs:
-            if log <= last and self._first:
-                time = self._times.item(self._legs[log], warp)
-                self._block.records.share(warp, time, self._first, self._owners.records, log)
+        latest = {warp: log for log, warp in self._owners.logs if log <= last and self._first}
+        for warp, log in latest.items():
+            time = self._times.item(self._legs[log], warp)
+            self._block.records.share(warp, time, self._first, self._owners.records, log)
 
     def _advance(self, number: int, near: tuple[Any, ...]) -> tuple[int, int]:
         """Note records from this number on; return the number of the first that is not noted, and why."""
@@ -397,22 +408,23 @@ class _Batch:
         """
         races, room, fields = self._block.section(GlobalRaces), self._batches.room, self._fields
         count = self._kernels.runs(self._words, self._ats, self._sorts, fields, listed, room.runs, room.addresses)
-        lines, owners, masks, loads = self._batches.lines, self._owners, self._plan.masks, self._block.clocks.loads
-        for sort, same, low, high, begin, end in room.runs[:count].tolist():
-            lanes = 1 << masks[sort].bit_length() - 1 if same else 0  # of those that load the same, the last mark stays
-            line = lines.get((owners, sort, lanes))
+        lines, owners, plan, loads = self._batches.lines, self._owners, self._plan, self._block.clocks.loads
+        runs = room.runs[:count].tolist()
+        addresses, times = room.addresses[: runs[-1][-1]].tobytes(), self._times.tolist()
+        for sort, same, low, high, begin, end in runs:
+            line = lines.get((owners, sort, same))
             if line is None:
-                line = lines[owners, sort, lanes] = self._line(races, sort, lanes)
-            warp = self._bys[sort].warp
+                line = lines[owners, sort, same] = self._line(races, sort, same)
+            log = plan.logs[sort]
+            warp = self._warps[log]
             loads[warp] = True
-            time = self._times.item(self._legs[self._plan.logs[sort]], warp)
-            races.list(line, room.addresses[begin:end].tobytes(), (low, high), time)
+            races.list(line, addresses[8 * begin : 8 * end], (low, high), times[self._legs[log]][warp])
 
-    def _line(self, races: GlobalRaces, sort: int, lanes: int) -> Line:
-        """What the loads of a sort have in common, or of some of its lanes."""
-        row, chosen = self._plan.rows[sort], self._plan.lanes[sort]
-        if lanes:
-            chosen = self._logs.table.lanes(lanes)
+    def _line(self, races: GlobalRaces, sort: int, same: int) -> Line:
+        """What the loads of a sort have in common; of lanes that load the `same`, the last one's mark stays."""
+        row, chosen, mask = self._plan.rows[sort], self._plan.lanes[sort], self._plan.masks[sort]
+        if same:
+            chosen = self._logs.table.lanes(1 << mask.bit_length() - 1)
         return races.line(self._bys[sort], row.instruction, row.size, chosen)
 
     def _keep(self, begin: int, end: int) -> None:

@@ -22,7 +22,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -55,6 +55,14 @@ def joined(one: Array, other: Array) -> Array:
     joined_row = longer.copy()
     np.maximum(joined_row[: len(shorter)], shorter, out=joined_row[: len(shorter)])
     return joined_row
+
+
+class Way(NamedTuple):
+    """What all warps know, and their times, when a leg of their way begins, and which of them load something there."""
+
+    rows: Array
+    times: Array
+    loaded: Array
 
 
 class Clocks:
@@ -139,7 +147,7 @@ class Clocks:
         """Whether all lanes of all these warps know the same."""
         rows, partial = self.rows, self.partial
         row = rows[warps[0]]
-        for warp in warps:  # not any(...), whose generator would cost most of this
+        for warp in warps:  # noqa: SIM110 - not any(...), whose generator would cost most of this
             if rows[warp] is not row or partial[warp]:
                 return False
         return True
@@ -193,21 +201,33 @@ class Clocks:
         row[self.issued_base : self.issued_base + self.warps][which] = time[which]
         return row
 
-    def onwards(self, loaded: Array) -> tuple[Array, Array]:
-        """The rows (legs, columns) and the times (legs, warps) of all warps, if they only meet from now on, together.
+    def way(self, loaded: Array) -> Way:
+        """What all warps will know, which know the same now, if they only meet from now on, all of them each time.
 
-        `loaded` (legs, warps) says which of them load something on the way to where they meet. They know the same now.
+        `loaded` (legs, warps) says which of them load something on each leg, the way from one such place to the next.
         """
+        loaded[0] |= self.loads
         steps = np.empty(loaded.shape, np.int64)
         steps[0] = self.time
         steps[1:] = 2 + loaded[:-1]  # `come`, `meet` if something has been loaded, and `pass_barrier`
-        steps[1] += ~loaded[0] & self.loads
         times = steps.cumsum(axis=0)
-        rows, arrived = np.tile(self.rows[0], (len(loaded), 1)), times[1:] - 1
+        rows, arrived = np.empty((len(loaded), len(self.rows[0])), np.int64), times[1:] - 1
+        rows[:] = self.rows[0]
         rows[1:, THREAD : self.fenced_base] = arrived.repeat(32, axis=1)
         rows[1:, self.fenced_base : self.issued_base] = self.fenced
         rows[1:, self.issued_base : self.issued_base + self.warps] = arrived
-        return rows, times
+        return Way(rows, times, loaded)
+
+    def go(self, way: Way, legs: int) -> None:
+        """All warps have gone so many legs of their way."""
+        if not legs:
+            return
+        self.rows = [way.rows[legs].copy()] * self.warps  # which does not keep the others alive
+        self.time[:] = way.times[legs].tolist()
+        issued = np.array(self.all_issued, np.int64)
+        for leg in range(legs):
+            np.copyto(issued, way.times[leg + 1] - 1, where=way.loaded[leg])
+        self.all_issued, self.loads[:] = issued.tolist(), [False] * self.warps
 
     def acquire(self, warp: int, mask: int, row: Array) -> None:
         """Lanes of `mask` learn `row`."""

@@ -49,6 +49,11 @@ class Divergence:
             BarriersParted: self._parted,
         }
 
+    @property
+    def calm(self) -> bool:
+        """Whether nothing is to be noted when a whole warp arrives at a barrier, but that its loads have been issued."""
+        return not any(self._waiting.values()) and not any(self._clocks.apart.values())
+
     def _arrived(self, event: BarrierArrived) -> None:
         """A whole warp arrives at a barrier. Of a part of one, Issued tells; one that does not wait may be in parts."""
         if event.by.active == self._present[event.by.warp] and (event.waits or event.instruction.aligned):

@@ -123,8 +123,8 @@ class Records:
         self._tools = fastest()
         #: records of ordinary accesses at a warp's current time, which further accesses of the same line share
         self._present: dict[int, tuple[int, dict[tuple[object, ...], int]]] = {}
-        #: the latest that were made together by each warp, which are not in `_present`: its time, the first of them, what
-        #: they are, and the log whose records are the warp's
+        #: the latest that were made together by each warp, which are not in `_present`: its time, the first of them,
+        #: what they are, and the log whose records are the warp's
         self._latest: dict[int, tuple[int, int, Ordinary, int]] = {}
         self._add(NOBODY, "", Kind.NOTHING, (), ALWAYS, 0, 0)
 

@@ -60,7 +60,9 @@ class Round:
         #: the latest handlers of each kind of event that may wait
         self._handlers: dict[type[Event], Sequence[Handler]] = {}
         #: the other events with their handlers, if they are known, each with the number of logs before it
-        self._events: list[tuple[int, Event, Sequence[Handler] | None]] = []
+        self._events: list[tuple[int, Any, Sequence[Handler] | None]] = []
+        #: the places, among these, of the barriers at which a leg ends
+        self._meetings: list[int] = []
 
     def add(self, batches: Batches, event: Accesses) -> None:
         """A warp has made the accesses of a log, which is used again: let it wait, or note it now."""
@@ -109,6 +111,7 @@ class Round:
             self._came += 1
             return True
         if kind is BarrierCompleted and handlers is not None and self._goes_on(event, handlers):
+            self._meetings.append(len(self._events))
             self._events.append((len(self._warps), event, handlers))
             self._leg, self._since, self._came = self._leg + 1, len(self._warps), 0
             return True
@@ -149,7 +152,7 @@ class Round:
 
     def end(self) -> None:
         """Note and pass on everything that waits."""
-        batches, events, passed = self.batches, self._events, 0
+        batches, events, meetings, passed = self.batches, self._events, self._meetings, 0
         if batches is None:
             return
         words = self._words[: self._used]
@@ -169,9 +172,12 @@ class Round:
                 for handle in handlers:
                     handle(event)
 
-        log, word = batches.onwards(logs, pass_on) if logs.legs[-1] else (0, 0)
+        log = word = 0
         if logs.legs[-1]:
+            log, word = batches.onwards(logs, [events[each][1] for each in meetings])
             logs.table.kept[_STOPPED] = 0 if log == len(logs.warps) else logs.table.kept.get(_STOPPED, 0) + 1
+            leg = logs.legs[min(log, len(logs.legs) - 1)]
+            passed = meetings[leg - 1] + 1 if leg else 0
         while log < len(logs.warps):  # leg by leg
             pass_on(log)
             leg, first = logs.leg(log, word), log

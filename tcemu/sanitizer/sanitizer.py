@@ -79,11 +79,12 @@ class Sanitizer:
         >>> tcemu.sanitizer.Sanitizer().takes(one) == (tcemu.backend.backend(1) == "numba")
         True
         """
-        products = 1 + len(event.log) // _PRODUCT
-        if backend(products) == "numba":
-            return True
-        computed(products)
-        return False
+        if not self._takes:
+            products = 1 + len(event.log) // _PRODUCT
+            self._takes = backend(products) == "numba"
+            if not self._takes:
+                computed(products)
+        return self._takes
 
     def __init__(self, mode: Mode = "raise", outputs: Mapping[str, str] = {}) -> None:
         """`outputs` are the arrays that earlier launches have written, by their names here, with the kernel of each."""
@@ -107,6 +108,8 @@ class Sanitizer:
         self._needs: tuple[Callable[[Instruction, bool], bool], ...] = ()
         #: whether a kernel has executed wgmma or tcgen05.ld: from then on, every access to registers matters
         self._wgmma = False
+        #: whether kernels note native accesses, from now on
+        self._takes = False
 
     @property
     def errors(self) -> list[Report]:
@@ -118,7 +121,9 @@ class Sanitizer:
         kind: Any = type(event)
         of_kind: Any = event  # which fields it has depends on its kind
         if kind is Accesses:
-            self._take(of_kind)
+            batches = self._batches.get(event.block) or self._begin_batches(event.block)
+            if batches is not None:
+                self._round.add(batches, of_kind)
             return
         if kind is Issued:
             handlers = self._handlers.get(of_kind.by.block, _NONE).get(of_kind.instruction.opcode)
@@ -166,17 +171,15 @@ class Sanitizer:
             if all(each is not watch for each, _ in self._watches.values()):
                 watch.close()
 
-    def _take(self, event: Accesses) -> None:
-        """Note many accesses of a warp."""
-        batches = self._batches.get(event.block)
-        if batches is None:
-            watching = self._watches.get(event.block)
-            if watching is None:
-                return
-            watch, cluster = watching
-            place, label = (0, int) if cluster is None else cluster.placing(event.block)
-            batches = self._batches[event.block] = Batches(watch.block, watch, self, place, label, self._rooms)
-        self._round.add(batches, event)
+    def _begin_batches(self, block: int) -> Batches | None:
+        """What notes the native accesses of a block, if it is watched."""
+        watching = self._watches.get(block)
+        if watching is None:
+            return None
+        watch, cluster = watching
+        place, label = (0, int) if cluster is None else cluster.placing(block)
+        batches = self._batches[block] = Batches(watch.block, watch, self, place, label, self._rooms)
+        return batches
 
     def hears(self, kind: type[Event]) -> bool:
         """Whether it needs events of this kind now."""

@@ -20,6 +20,7 @@ HEAD = ".version 8.5\n.target sm_90a\n.address_size 64\n"
 START = """
     .reg .pred %p<4>;  .reg .b32 %r<12>;  .reg .b64 %rd<6>;
     .shared .align 16 .b8 tile[2048];
+    .shared .align 8 .b64 flag;
     ld.param.u64 %rd1, [out];
     mov.u32 %r0, %tid.x;
     mov.u32 %r1, tile;
@@ -58,6 +59,12 @@ def place(register, stride, first):
 def random_body(rng):
     """Loads and stores of all warps or of one, barriers and exits between them: some kernels race, others do not."""
     body = [place(2, 4, 0), place(3, 4, rng.choice([0, 4, 128])), place(4, rng.choice([0, 8]), 0)]
+    flagged = rng.random() < 0.2
+    if flagged:
+        body.append(
+            "    mov.u32 %r11, flag;\n    setp.eq.u32 %p2, %r0, 0;\n    @%p2 mbarrier.init.shared.b64 [%r11], 9999;"
+        )
+        body.append("    bar.sync 0;")
     steps = {
         "store": "st.shared.u32 [%r2], %r0;", "shifted": "st.shared.u32 [%r3], %r0;",
         "load": "ld.shared.u32 %r5, [%r3];", "same": "ld.shared.u32 %r5, [%r4];",
@@ -68,6 +75,10 @@ def random_body(rng):
     for _ in range(rng.randrange(3, 10)):
         if rng.random() < 0.45:
             body.append("    bar.sync 0;")
+            continue
+        if flagged and rng.random() < 0.2:
+            lanes = rng.choice(["", f"setp.lt.u32 %p3, %r0, {rng.randrange(1, 96)};\n    @%p3 "])
+            body.append(f"    {lanes}mbarrier.arrive.shared.b64 %rd5, [%r11];")
             continue
         if rng.random() < 0.1:
             which = rng.choice([f"%r9, {rng.randrange(3)}", "%r0, 37"])
@@ -93,18 +104,24 @@ def test_random_kernels(seed):
 
 
 def test_warps_are_noted_together(monkeypatch):
-    """One call for all warps on their way to a barrier and, at last, to their end, in a right kernel."""
-    together, several = [], batches.Batches.several
+    """One call for all warps on their way past barriers and, at last, to their end, in a right kernel."""
+    together, several, onwards = [], batches.Batches.several, batches.Batches.onwards
 
     def counted(self, logs, passes):
         done = several(self, logs, passes)
         together.append((len(logs.warps), done))
         return done
 
+    def counted_onwards(self, logs, meetings):
+        done = onwards(self, logs, meetings)
+        together.append((done[0], len(meetings)))
+        return done
+
     monkeypatch.setattr(batches.Batches, "several", counted)
-    k = kernel(place(2, 4, 0) + "\n    st.shared.u32 [%r2], %r0;\n    bar.sync 0;\n    ld.shared.u32 %r5, [%r2];" * 3)
+    monkeypatch.setattr(batches.Batches, "onwards", counted_onwards)
+    k = kernel(place(2, 4, 0) + "\n    st.shared.u32 [%r2], %r0;\n    bar.sync 0;\n    ld.shared.u32 %r5, [%r2];" * 4)
     k(1, 128, np.zeros(256, np.uint32), sanitizer="raise")
-    assert together[1:] == [(4, True)] * 3  # the first arrival of a block finds out who receives such events
+    assert together[-1] == (4 * 4, 3)  # the first arrival of a block finds out who receives such events
 
 
 def test_a_race_comes_before_an_error_behind_it():
@@ -158,3 +175,35 @@ def test_warps_that_wait_meet(threads):
         for each in warps:
             again.come(each)
         assert again.met([*warps]).tolist() == views.tolist()
+
+
+@pytest.mark.parametrize("threads", [32, 70, 128])
+def test_a_way_of_several_legs(threads):
+    """What warps know if all of them meet again and again is told at once, and one after the other."""
+    rng, clocks = random.Random(threads), Clocks(threads)
+    for warp in range(clocks.warps):
+        clocks.fence(warp, rng.choice([clocks.present[warp], 5]))
+        clocks.loads[warp] = rng.random() < 0.5
+    everyone = [*range(clocks.warps)]
+    row = np.maximum.reduce([clocks.view(each, clocks.present[each]) for each in everyone])
+    for warp in everyone:
+        clocks.pass_barrier(warp, row)
+    loaded = np.array([[rng.random() < 0.5 for _ in everyone] for _ in range(6)])
+    way, legs = copy.deepcopy(clocks).way(loaded.copy()), [copy.deepcopy(clocks)]
+    for leg in range(5):
+        here = copy.deepcopy(legs[-1])
+        for warp in everyone:
+            here.loads[warp] |= bool(loaded[leg, warp])
+            here.come(warp)
+            here.meet(warp)
+        met = here.met(everyone)
+        for warp in everyone:
+            here.pass_barrier(warp, met)
+        legs.append(here)
+    for leg, here in enumerate(legs):
+        assert way.rows[leg].tolist() == here.rows[0].tolist()
+        assert way.times[leg].tolist() == here.time
+        gone = copy.deepcopy(clocks)
+        gone.go(way, leg)
+        assert (gone.time, gone.loads, gone.all_issued) == (here.time, here.loads, here.all_issued)
+        assert [each.tolist() for each in gone.rows] == [each.tolist() for each in here.rows]
