@@ -166,7 +166,8 @@ class GlobalCopies:
         copy = source.copy
         _, addresses, size = copy.reads
         line = self._races.line(copy.by, copy.instruction, size, source.lanes)
-        read = self._races.list(line, addresses.tobytes(), extent_of(addresses, size))
+        time = self._clocks.time[copy.by.warp]
+        read = self._races.list(line, addresses.tobytes(), extent_of(addresses, size), time)
         if read is not None:
             self._grid.shadow.note(read)
 

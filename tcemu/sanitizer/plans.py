@@ -139,5 +139,6 @@ class Owners:
         sorts = [firsts[place] for place in range(len(firsts))]
         bys, opcodes = [self.bys[sort] for sort in sorts], [plan.rows[sort].instruction.opcode for sort in sorts]
         numbers, keys = np.array([by.warp for by in bys], np.intp), [key for _, key in plan.unlike]
-        callers, warps = [callers_of(by) for by in bys], [(by.warp,) for by in bys]
+        callers = [callers_of(by) for by in bys]
+        warps: list[tuple[int, ...]] = [(by.warp,) for by in bys]
         return Ordinary(bys, opcodes, callers, warps, numbers, keys, plan.log[sorts])

@@ -9,6 +9,7 @@ Everything is passed on in its order, so the reports are the same, and come in t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -159,11 +160,11 @@ class Round:
         logs = Logs(self._block, 0, self._table, self._warps, self._begins, words, self._legs)
         self._begin()
 
-        def pass_on(log: int) -> None:
-            """What came before a log."""
+        def pass_on(log: int, more: int = 0) -> None:
+            """What came before a log: so many more after this one."""
             nonlocal passed
             for before, event, handlers in events[passed:]:
-                if before > log:
+                if before > log + more:
                     break
                 passed += 1  # before it is handled: an error must not come twice
                 if handlers is None:
@@ -180,11 +181,12 @@ class Round:
             passed = meetings[leg - 1] + 1 if leg else 0
         while log < len(logs.warps):  # leg by leg
             pass_on(log)
-            leg, first = logs.leg(log, word), log
-            log += len(leg.warps)
+            rest, first = logs.leg(log, word), log
+            log += len(rest.warps)
             word = logs.begins[log] if log < len(logs.warps) else 0
-            if len(leg.warps) == 1 or not batches.several(leg, lambda number, first=first: pass_on(first + number)):
-                for number in range(len(leg.warps)):
-                    pass_on(first + number)
-                    batches(leg.event(number))
+            if len(rest.warps) > 1 and batches.several(rest, partial(pass_on, first)):
+                continue
+            for number in range(len(rest.warps)):
+                pass_on(first, number)
+                batches(rest.event(number))
         pass_on(len(logs.warps))

@@ -28,7 +28,8 @@ from tcemu.machine.events import (
     WgmmaIssued,
 )
 from tcemu.sanitizer import rules
-from tcemu.sanitizer.batches import Batches, Room
+from tcemu.sanitizer.batch import Room
+from tcemu.sanitizer.batches import Batches
 from tcemu.sanitizer.block import Block, Handler
 from tcemu.sanitizer.cluster import Cluster
 from tcemu.sanitizer.grid import Grid
@@ -71,26 +72,13 @@ class Sanitizer:
     #: one access to registers is enough of those that repeat it
     once = frozenset({Touched})
 
-    def takes(self, event: Accesses) -> bool:
-        """Whether it takes many native accesses in one event: where kernels note them, which are loaded for many.
-
-        >>> from tcemu.machine.events import Accesses, AccessTable
-        >>> one = Accesses(0, 0, AccessTable({}), np.zeros(8, np.uint8))
-        >>> tcemu.sanitizer.Sanitizer().takes(one) == (tcemu.backend.backend(1) == "numba")
-        True
-        """
-        if not self._takes:
-            products = 1 + len(event.log) // _PRODUCT
-            self._takes = backend(products) == "numba"
-            if not self._takes:
-                computed(products)
-        return self._takes
-
     def __init__(self, mode: Mode = "raise", outputs: Mapping[str, str] = {}) -> None:
         """`outputs` are the arrays that earlier launches have written, by their names here, with the kernel of each."""
         if not isinstance(mode, str) or mode not in MODES:
             raise OperandError(f"a sanitizer's mode must be {listing(map(repr, MODES))}; got {shown(mode)}")
         self.mode, self._outputs = mode, outputs
+        #: whether kernels note native accesses, from now on
+        self._takes = False
         self.reports: list[Report] = []
         self._tiles: Tiles = {}
         self._known: dict[tuple[object, ...], Report] = {}
@@ -108,8 +96,21 @@ class Sanitizer:
         self._needs: tuple[Callable[[Instruction, bool], bool], ...] = ()
         #: whether a kernel has executed wgmma or tcgen05.ld: from then on, every access to registers matters
         self._wgmma = False
-        #: whether kernels note native accesses, from now on
-        self._takes = False
+
+    def takes(self, event: Accesses) -> bool:
+        """Whether it takes many native accesses in one event: where kernels note them, which are loaded for many.
+
+        >>> from tcemu.machine.events import Accesses, AccessTable
+        >>> one = Accesses(0, 0, AccessTable({}), np.zeros(8, np.uint8))
+        >>> tcemu.sanitizer.Sanitizer().takes(one) == (tcemu.backend.backend(1) == "numba")
+        True
+        """
+        if not self._takes:
+            products = 1 + len(event.log) // _PRODUCT
+            self._takes = backend(products) == "numba"
+            if not self._takes:
+                computed(products)
+        return self._takes
 
     @property
     def errors(self) -> list[Report]:
