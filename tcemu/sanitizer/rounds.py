@@ -43,7 +43,7 @@ class Round:
 
     def __init__(self, pass_on: Callable[[type[Event], Event], object]) -> None:
         self._pass_on = pass_on
-        self._words = np.zeros(8 * _LONG, np.int64)
+        self._words = np.zeros(16 * _LONG, np.int64)
         self._begin()
 
     def _begin(self) -> None:

@@ -175,7 +175,7 @@ def test_the_program_hears_that_a_kernel_has_failed(tmp_path, capfd):
     ("text", "says"),
     [
         ("void other(int);\nint main() { other(1); }\n", "no file of the program defines other(int). Name the files"),
-        ("#include <cublas_v2.h>\nint main() {}\n", "only the runtime and those of headers alone"),
+        ("#include <cublas_that_nobody_has.h>\nint main() {}\n", "only the runtime and those of headers alone"),
         ('#include "mine.h"\nint main() {}\n', "-I FOLDER says where headers are"),
         (b'int main() { const char* x = "\xfc"; return 1 }\n', "error"),
     ],
