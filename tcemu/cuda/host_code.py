@@ -43,6 +43,7 @@ _CLASS = re.compile(r"\s*(?:template\s*<[^{;]*>\s*)?(?:typedef\s+)?(?:struct|cla
 #: A macro with arguments, and lines at file scope that are a call of one.
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\((?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
+#: A macro that is nothing but words: other macros, or what annotates.
 _WORDS = re.compile(r"define[ \t]+\w+(?:[ \t]+\w+)+[ \t]*\Z")
 #: A macro that is a pragma, which nvcc takes for one: gcc puts it in its place before the compiler reads the line.
 _PRAGMA = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(#[ \t]*pragma\b[^\n]*)", re.MULTILINE)
