@@ -119,6 +119,13 @@ class Person:
             arg=[prompt.element_handle(), before],
             polling=100,
         )
+        # the number may come before what the cell shows: that is there once the kernel has nothing left to say
+        self.page.wait_for_function(
+            """cell => document.querySelector('.jp-Notebook-ExecutionIndicator')?.dataset.status === 'idle'
+                && [...cell.querySelectorAll('.jp-OutputArea-output')].every(each => each.childNodes.length)""",
+            arg=found.element_handle(),
+            polling=100,
+        )
         output = found.locator(".jp-OutputArea-output")
         return output.first.inner_text() if output.count() else ""
 
