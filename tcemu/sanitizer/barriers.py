@@ -96,7 +96,7 @@ class Barriers:
             self._clocks.pass_barrier(warp, row)
 
     def simple(self, meetings: Sequence[BarrierCompleted]) -> bool:
-        """Whether there is nothing to report where all warps meet: no lane has exited, and all met there before."""
+        """Whether there is nothing to report where all warps meet: no lane has exited, and all met there last time."""
         barriers, warps = [self._barriers[event.barrier] for event in meetings], self._clocks.warps
         return not self._lanes and not any(each.came or (each.last and len(each.last[2]) < warps) for each in barriers)
 

@@ -136,6 +136,7 @@ class Batch:
         leg, barriers = legs[min(log, len(legs) - 1)], self._block.section(Barriers)
         for before in range(leg):
             barriers.meet(meetings[before], way.rows[before + 1])
+            self._block.flush()
         clocks.go(way, leg)
         for warp in np.flatnonzero(loaded[leg]).tolist():
             clocks.loads[warp] = True

@@ -202,7 +202,7 @@ class Clocks:
         return row
 
     def way(self, loaded: Array) -> Way:
-        """What all warps will know, which know the same now, if they only meet from now on, all of them each time.
+        """What all warps, which know the same now, will know if from now on they only meet, all of them each time.
 
         `loaded` (legs, warps) says which of them load something on each leg, the way from one such place to the next.
         """

@@ -51,7 +51,7 @@ class Divergence:
 
     @property
     def calm(self) -> bool:
-        """Whether nothing is to be noted when a whole warp arrives at a barrier, but that its loads are issued."""
+        """Whether a whole warp that arrives at a barrier shows nothing but that its loads have been issued."""
         return not any(self._waiting.values()) and not any(self._clocks.apart.values())
 
     def _arrived(self, event: BarrierArrived) -> None:

@@ -4,6 +4,9 @@ One call of a kernel for all of them takes less time than one for each. So the b
 arrival at the barrier or its exit, and with what others do after it, until another event comes. No rule can tell the
 difference: until the barrier has completed, an arrival changes nothing that other warps know, and nor does an exit.
 Everything is passed on in its order, so the reports are the same, and come in the same order.
+
+A leg is the way from one barrier to the next. Where all warps of the block have met, the next leg may wait as well:
+what they know when it begins follows from what they knew before the first, and from which of them have loaded anything.
 """
 
 from __future__ import annotations
@@ -161,7 +164,7 @@ class Round:
         self._begin()
 
         def pass_on(log: int, more: int = 0) -> None:
-            """What came before a log: so many more after this one."""
+            """What came before a log, or before the one that is so many more behind it."""
             nonlocal passed
             for before, event, handlers in events[passed:]:
                 if before > log + more:

@@ -145,7 +145,7 @@ class Sources:
     """What the cp.async instructions of a grid read that no wait has covered yet."""
 
     def __init__(self) -> None:
-        #: by block and warp: the access, its group, the lanes that have not waited, and of each address its lane
+        #: by block and warp
         self._open: dict[tuple[int, int], list[Source]] = {}
         self._reset()
 

@@ -10,8 +10,8 @@ import pytest
 
 import tcemu.ptx
 from tcemu.errors import OperandError, UndefinedBehaviour
-from tcemu.machine.events import Accesses
-from tcemu.sanitizer import Sanitizer, batches
+from tcemu.machine.events import Accesses, By, Site
+from tcemu.sanitizer import Report, Sanitizer, batches
 from tcemu.sanitizer.clocks import Clocks
 
 pytest.importorskip("numba")
@@ -122,6 +122,23 @@ def test_warps_are_noted_together(monkeypatch):
     k = kernel(place(2, 4, 0) + "\n    st.shared.u32 [%r2], %r0;\n    bar.sync 0;\n    ld.shared.u32 %r5, [%r2];" * 4)
     k(1, 128, np.zeros(256, np.uint32), sanitizer="raise")
     assert together[-1] == (4 * 4, 3)  # the first arrival of a block finds out who receives such events
+
+
+def test_what_was_put_off_is_reported_where_all_warps_meet(monkeypatch):
+    """As the first of these barriers would have made the sanitizer do."""
+    seen, onwards = [], batches.Batches.onwards
+
+    def put_off(self, logs, meetings):
+        self.block.later(Report("barrier-threads", "it was put off", By(0, 0, 1, Site("k.ptx", 1, "k"))))
+        done = onwards(self, logs, meetings)
+        seen.append([each.message for each in watch.reports])
+        return done
+
+    monkeypatch.setattr(batches.Batches, "onwards", put_off)
+    k = kernel(place(2, 4, 0) + "\n    st.shared.u32 [%r2], %r0;\n    bar.sync 0;\n    ld.shared.u32 %r5, [%r2];" * 4)
+    watch = Sanitizer("collect")
+    k(1, 128, np.zeros(256, np.uint32), sanitizer="off", observers=[watch])
+    assert seen == [["it was put off"]]
 
 
 def test_a_race_comes_before_an_error_behind_it():
