@@ -205,7 +205,7 @@ class Bytes:
         if not at:
             return f"{problem}: it is the null pointer"
         if at >= _HOST:
-            return f"{problem}: it is no address of a GPU, but perhaps one of the host, or a pointer that was never set"
+            return f"{problem}: a GPU has no such address: perhaps one of the host, or of a pointer that was never set"
         if not len(self._starts):
             return f"{problem}: the kernel has no array among its arguments"
         before = max(int(np.searchsorted(self._starts, at, side="right")) - 1, 0)

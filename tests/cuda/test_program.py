@@ -103,7 +103,7 @@ MISUSED = {
     "events of no time": (
         "cudaEvent_t a; cudaEventCreate(&a); cudaEventElapsedTime(host + 1, a, a);",
         "cudaErrorInvalidResourceHandle 1",
-        "cudaEventRecord has recorded one of the events not yet",
+        "cudaEventRecord has not recorded one of the events yet",
     ),
     "much shared memory": (
         "copy<<<1, 64, 49153>>>(x, y);",

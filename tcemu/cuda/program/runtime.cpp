@@ -453,7 +453,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) { delete (double*)event; return 
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t first, cudaEvent_t last) {
     if (!first || !last || !*(double*)first || !*(double*)last) {
         start();
-        return failed(cudaErrorInvalidResourceHandle, "cudaEventRecord has recorded one of the events not yet", "cudaEventElapsedTime");
+        return failed(cudaErrorInvalidResourceHandle, "cudaEventRecord has not recorded one of the events yet", "cudaEventElapsedTime");
     }
     *milliseconds = (float)(*(double*)last - *(double*)first);
     return cudaSuccess;
