@@ -31,7 +31,7 @@ from tcemu.gemm import mma_pipeline, wgmma_tma, wmma_global
 from tcemu.instructions import Instruction
 from tcemu.instructions.targets import target_named
 from tcemu.layouts import Descriptor
-from tcemu.machine.memory import Pointer
+from tcemu.machine.global_memory import Pointer
 from tcemu.machine.warp import Warp
 
 ROUNDS = 5

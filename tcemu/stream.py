@@ -14,6 +14,7 @@ from tcemu.launcher import replaced
 from tcemu.machine.allocation import Shared
 from tcemu.machine.arguments import check_arguments, check_kernel, check_tuple, fresh
 from tcemu.machine.events import Observer
+from tcemu.machine.global_memory import is_buffer
 from tcemu.machine.launch import (
     RESIDENT,
     Kernel,
@@ -26,7 +27,6 @@ from tcemu.machine.launch import (
     policies_of,
     shape_of,
 )
-from tcemu.machine.memory import is_buffer
 from tcemu.machine.pending import Policy
 from tcemu.machine.stream import Planned, run_stream
 from tcemu.sanitizer.sanitizer import Mode, Sanitizer

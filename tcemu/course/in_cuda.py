@@ -1,4 +1,4 @@
-"""Rows of exercises that are answered in CUDA C++ alone."""
+"""Rows of exercises that are answered in CUDA C++ alone, and matrices that several of them multiply."""
 
 from __future__ import annotations
 
@@ -48,3 +48,19 @@ def in_cuda_alone(
         draw=draw,
         points=3,
     )  # fmt: skip
+
+
+def halves(rng: np.random.Generator, *shape: int) -> Array:
+    """Eighths from -8 to 8, in f16: their products and sums are exact in f32."""
+    return (rng.integers(-64, 65, shape) / 8).astype(np.float16)
+
+
+def product(given: Given) -> Array:
+    """A times B transposed, in f32."""
+    return np.asarray(given.a.astype(np.float32) @ given.b.astype(np.float32).T)
+
+
+def unswizzled(matrix: Array) -> Array:
+    """What is read with the 128-byte swizzle of rows of 64 elements that were stored without it."""
+    units, row = matrix.reshape(len(matrix), 8, 8), np.arange(len(matrix))[:, None]
+    return np.asarray(units[row, np.arange(8) ^ row % 8].reshape(matrix.shape))

@@ -11,6 +11,7 @@ names. It needs the extra `cuda`: NVRTC and CUDA's headers, on Linux and Windows
     nvrtc.py       NVRTC, in a child process; compiler.py starts it and asks it
     toolkit.py     where NVRTC and the headers are
     options.py     NVRTC's options, and nvcc's
+    device_code.py what of a source is compiled: the dialect tried, host code and lacking headers left out in turn
     headers.py     headers that NVRTC lacks, and those beside a source; include/ has C's and C++'s
     host_code.py   what of a file is for the device; one_branch.py, one branch of each #if
     messages.py    NVRTC's messages at the lines of the source

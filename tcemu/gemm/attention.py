@@ -22,8 +22,8 @@ from tcemu.errors import OperandError, briefly
 from tcemu.gemm.mma_pipeline import LOAD, LOAD_TRANSPOSED, MMA, copy, place_b
 from tcemu.launcher import launch
 from tcemu.machine import scalar
+from tcemu.machine.global_memory import Pointer
 from tcemu.machine.launch import Launch
-from tcemu.machine.memory import Pointer
 from tcemu.machine.registers import Registers
 from tcemu.machine.warp import Warp
 

@@ -31,8 +31,8 @@ from tcemu.instructions import parse
 from tcemu.launcher import launch
 from tcemu.layouts import Descriptor
 from tcemu.machine import scalar
+from tcemu.machine.global_memory import Pointer
 from tcemu.machine.launch import Launch
-from tcemu.machine.memory import Pointer
 from tcemu.machine.registers import Registers
 from tcemu.machine.tensor_map import TensorMap
 from tcemu.machine.warp import Warp

@@ -26,8 +26,8 @@ from tcemu.gemm.store import store
 from tcemu.gemm.wgmma_tma import LINE, WARPGROUP, Plan, begin, multiply_stage, release
 from tcemu.launcher import launch
 from tcemu.machine import scalar
+from tcemu.machine.global_memory import Pointer
 from tcemu.machine.launch import Launch
-from tcemu.machine.memory import Pointer
 from tcemu.machine.registers import Registers
 from tcemu.machine.tensor_map import TensorMap
 from tcemu.machine.warp import Warp

@@ -17,8 +17,8 @@ from tcemu.gemm.operands import check
 from tcemu.gemm.store import store
 from tcemu.launcher import launch
 from tcemu.machine import scalar
+from tcemu.machine.global_memory import Pointer
 from tcemu.machine.launch import Launch
-from tcemu.machine.memory import Pointer
 from tcemu.machine.registers import Registers
 from tcemu.machine.warp import Warp
 

@@ -18,8 +18,8 @@ from tcemu.gemm.operands import check
 from tcemu.gemm.store import store
 from tcemu.instructions import parse
 from tcemu.launcher import launch
+from tcemu.machine.global_memory import Pointer
 from tcemu.machine.launch import Launch
-from tcemu.machine.memory import Pointer
 from tcemu.machine.warp import Warp
 from tcemu.sparse import compress, tiles
 

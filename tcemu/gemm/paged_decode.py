@@ -23,8 +23,8 @@ from tcemu.gemm.attention_wgmma import SCALE, softmax
 from tcemu.gemm.mma_pipeline import LOAD, LOAD_TRANSPOSED, MMA, Lanes
 from tcemu.launcher import launch
 from tcemu.machine import scalar
+from tcemu.machine.global_memory import Pointer
 from tcemu.machine.launch import Launch
-from tcemu.machine.memory import Pointer
 from tcemu.machine.registers import Registers
 from tcemu.machine.warp import Warp
 

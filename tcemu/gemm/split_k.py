@@ -18,8 +18,8 @@ from tcemu.gemm.mma_pipeline import MMA, STAGE_BYTES, K, M, N, accumulate, store
 from tcemu.gemm.operands import check
 from tcemu.launcher import launch
 from tcemu.machine import scalar
+from tcemu.machine.global_memory import Pointer
 from tcemu.machine.launch import Launch
-from tcemu.machine.memory import Pointer
 from tcemu.machine.warp import Warp
 
 __all__ = ["MMA", "add_parts", "kernel", "multiply", "part"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tcemu.machine.memory import Pointer
+from tcemu.machine.global_memory import Pointer
 from tcemu.machine.warp import Warp
 
 

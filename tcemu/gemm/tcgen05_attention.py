@@ -31,8 +31,8 @@ from tcemu.layouts import Descriptor, instruction_descriptor
 from tcemu.layouts.instruction_descriptor import InstructionDescriptor
 from tcemu.machine import scalar
 from tcemu.machine.allocation import Shared
+from tcemu.machine.global_memory import Pointer
 from tcemu.machine.launch import Launch
-from tcemu.machine.memory import Pointer
 from tcemu.machine.tensor_map import TensorMap
 from tcemu.machine.warp import Warp
 

@@ -43,8 +43,8 @@ from tcemu.gemm.tcgen05_tma import (
 from tcemu.launcher import launch
 from tcemu.layouts import Descriptor, tcgen05_descriptor, to_blocked
 from tcemu.layouts.instruction_descriptor import InstructionDescriptor
+from tcemu.machine.global_memory import Pointer
 from tcemu.machine.launch import Launch
-from tcemu.machine.memory import Pointer
 from tcemu.machine.tensor_map import TensorMap
 from tcemu.machine.warp import Warp
 

@@ -23,8 +23,8 @@ from tcemu.errors import OperandError, briefly
 from tcemu.gemm.mma_pipeline import LOAD, MMA, copy, place_b
 from tcemu.gemm.store import store
 from tcemu.launcher import launch
+from tcemu.machine.global_memory import Pointer
 from tcemu.machine.launch import Launch
-from tcemu.machine.memory import Pointer
 from tcemu.machine.registers import Registers
 from tcemu.machine.warp import Warp
 

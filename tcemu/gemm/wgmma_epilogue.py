@@ -19,8 +19,8 @@ from tcemu.gemm.operands import check
 from tcemu.gemm.wgmma_tma import DEFAULT, LINE, WARPGROUP, Plan, begin, consume, produce_all
 from tcemu.launcher import launch
 from tcemu.machine import scalar
+from tcemu.machine.global_memory import Pointer
 from tcemu.machine.launch import Launch
-from tcemu.machine.memory import Pointer
 from tcemu.machine.registers import Registers
 from tcemu.machine.tensor_map import TensorMap
 from tcemu.machine.warp import Warp

@@ -35,8 +35,8 @@ from tcemu.instructions import Instruction, parse
 from tcemu.launcher import launch
 from tcemu.layouts import Descriptor
 from tcemu.layouts.canonical import element_bits
+from tcemu.machine.global_memory import Pointer
 from tcemu.machine.launch import Launch
-from tcemu.machine.memory import Pointer
 from tcemu.machine.registers import Registers
 from tcemu.machine.warp import Warp
 from tcemu.sparse import compress, tiles

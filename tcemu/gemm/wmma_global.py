@@ -10,8 +10,8 @@ import numpy.typing as npt
 from tcemu.arguments import explained
 from tcemu.gemm.operands import check
 from tcemu.launcher import launch
+from tcemu.machine.global_memory import Pointer
 from tcemu.machine.launch import Launch
-from tcemu.machine.memory import Pointer
 from tcemu.machine.warp import Warp
 
 #: Rows and columns of a warp's tile, and the steps along K.

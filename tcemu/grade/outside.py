@@ -17,8 +17,8 @@ import numpy as np
 
 from tcemu.grade.inside.wire import Malformed, Reads, record, recorded
 from tcemu.grade.warps import NAME, Raised, Reference, Work, legible
+from tcemu.machine.global_memory import Pointer
 from tcemu.machine.lanes import Lanes
-from tcemu.machine.memory import Pointer
 from tcemu.machine.warp import Warp
 
 #: Asks the box to do something; returns its answer. Raises BoxEnded.

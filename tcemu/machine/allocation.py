@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.errors import OperandError, UnknownName, briefly, byte_span, did_you_mean, is_whole, ranges
-from tcemu.machine.memory import Pointer
+from tcemu.machine.global_memory import Pointer
 
 Array = npt.NDArray[Any]
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 import numpy.typing as npt
 
 from tcemu.errors import LaunchError, briefly, counted, did_you_mean
-from tcemu.machine.memory import is_buffer
+from tcemu.machine.global_memory import is_buffer
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 #: What people call the parameters of a launch.

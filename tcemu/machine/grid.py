@@ -15,8 +15,8 @@ from tcemu.machine.cluster import Cluster
 from tcemu.machine.core import Core
 from tcemu.machine.dispatch import Bound
 from tcemu.machine.events import Accessed, Accesses, Event, Issued, Observer, Site, Sourced, Stuck, Touched, Waiting
+from tcemu.machine.global_memory import GlobalMemory
 from tcemu.machine.labels import Labelled
-from tcemu.machine.memory import GlobalMemory
 from tcemu.machine.registers import Bank
 from tcemu.machine.scheduler import Overrun, Scheduler
 from tcemu.machine.stopped import alike, came, gone, waiting

@@ -19,8 +19,8 @@ from tcemu.machine.arguments import buffer_name, check_kernel, check_tuple
 from tcemu.machine.block import Index3, Shape
 from tcemu.machine.core import RUNNING, Core
 from tcemu.machine.events import Observer
+from tcemu.machine.global_memory import GlobalMemory, is_buffer
 from tcemu.machine.grid import Grid
-from tcemu.machine.memory import GlobalMemory, is_buffer
 from tcemu.machine.methods.calls import wrong_call
 from tcemu.machine.pending import POLICIES, Policy, check_policy
 from tcemu.machine.sites import launched

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.errors import OperandError, briefly
+from tcemu.machine.global_memory import Pointer
 from tcemu.machine.im2col import Im2colMap
-from tcemu.machine.memory import Pointer
 from tcemu.machine.tensor_map import TensorMap
 from tcemu.machine.tensor_map_words import words_of
 

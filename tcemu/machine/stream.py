@@ -17,9 +17,9 @@ from tcemu.errors import Interrupted, TcemuError
 from tcemu.machine.arguments import buffer_name
 from tcemu.machine.block import Shape
 from tcemu.machine.events import Observer
+from tcemu.machine.global_memory import GlobalMemory, is_buffer
 from tcemu.machine.grid import Grid
 from tcemu.machine.launch import Kernel, Launch, body_of, name_of
-from tcemu.machine.memory import GlobalMemory, is_buffer
 from tcemu.machine.sites import launched
 from tcemu.machine.strategy import InOrder
 

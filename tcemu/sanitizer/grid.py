@@ -16,8 +16,8 @@ import numpy as np
 from tcemu.errors import byte_span
 from tcemu.machine.allocation import HEAP
 from tcemu.machine.events import By, Fenced, Site
+from tcemu.machine.global_memory import Pointer
 from tcemu.machine.labels import Labelled
-from tcemu.machine.memory import Pointer
 from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.clocks import FOREVER, Array, Clocks, joined
 from tcemu.sanitizer.fences import WEAK, Strength

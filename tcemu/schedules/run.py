@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from tcemu.errors import LaunchError
 from tcemu.machine.arguments import check_arguments, fresh
+from tcemu.machine.global_memory import is_buffer
 from tcemu.machine.launch import Kernel, Launch, Parting, partings
 from tcemu.machine.launch import launch as run
-from tcemu.machine.memory import is_buffer
 from tcemu.machine.schedule import Delay, Schedule
 from tcemu.sanitizer.report import Report
 from tcemu.sanitizer.sanitizer import Sanitizer

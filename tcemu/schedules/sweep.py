@@ -8,9 +8,9 @@ from typing import Any
 
 from tcemu.errors import Interrupted, LaunchError, TcemuError, briefly, is_whole
 from tcemu.machine.arguments import fresh
+from tcemu.machine.global_memory import is_buffer
 from tcemu.machine.launch import Kernel, Launch, partings
 from tcemu.machine.launch import launch as run
-from tcemu.machine.memory import is_buffer
 from tcemu.progress import PATIENCE, Progress
 
 #: More seeds would take hours, even of the shortest kernel.

@@ -28,8 +28,8 @@ from tcemu.errors import (
 )
 from tcemu.instructions.targets import target_named
 from tcemu.machine.allocation import Shared
+from tcemu.machine.global_memory import GlobalMemory
 from tcemu.machine.launch import Launch
-from tcemu.machine.memory import GlobalMemory
 from tcemu.machine.warp import Warp
 from tcemu.simt import arguments, engine, printed
 from tcemu.simt.contraction import Fused, contract

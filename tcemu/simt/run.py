@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy.typing as npt
 
-from tcemu.errors import LaunchError, Unending
+from tcemu.errors import LaunchError
 from tcemu.machine.addresses import mapped
 from tcemu.machine.events import By, LanesMissed
 from tcemu.machine.masks import FULL, lanes_of
 from tcemu.machine.waits import Parked, Wait
 from tcemu.simt import hidden, memory
 from tcemu.simt.context import Context
-from tcemu.simt.errors import FAULT, JOINED, LEFT, OPERATION, SPENT, SPLIT
+from tcemu.simt.errors import FAULT, JOINED, LEFT, OPERATION, SPENT, SPLIT, unending
 from tcemu.simt.frames import Frame
 from tcemu.simt.local import Local
 from tcemu.simt.special import SPECIAL
@@ -367,11 +367,7 @@ class Run:
     def _unending(self, frame: Frame, block: int, mask: int) -> None:
         core, program = self.core, frame.program
         core.at = program.sites[program.blocks[block].first]
-        core.grid.fail(Unending(
-            f"warp {core.index} of block {core.block.number} is in a loop that never ends, at {core.at}: nothing leads "
-            "out of it. A compiler may read what a loop waits for once, before the loop; let it read a volatile "
-            "variable or an atomic"
-        ))  # fmt: skip
+        core.grid.fail(unending(core.index, core.block.number, core.at))
 
     def _finish(self, frame: Frame, number: int, mask: int) -> None:
         """An access that native code cannot do: the executor does it, or says what is wrong with it."""

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from tcemu.errors import LaunchError, OperandError
+from tcemu.machine.global_memory import GlobalMemory, Pointer
 from tcemu.machine.launch import launch
-from tcemu.machine.memory import GlobalMemory, Pointer
 
 
 def run(body, *args):

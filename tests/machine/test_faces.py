@@ -17,8 +17,8 @@ import tcemu
 from tcemu.errors import TcemuError
 from tcemu.machine import events
 from tcemu.machine.dispatch import bind
+from tcemu.machine.global_memory import Pointer
 from tcemu.machine.launch import launch
-from tcemu.machine.memory import Pointer
 from tcemu.machine.registers import Registers
 from tcemu.machine.tensor_map import TensorMap
 from tcemu.machine.warp import Warp

@@ -12,8 +12,8 @@ from im2col_copies import CORNER_BITS, MISALIGNED, MODES, REFUSED, WAYS, Taken, 
 import tcemu
 from tcemu.errors import OperandError
 from tcemu.machine.events import CopyIssued
+from tcemu.machine.global_memory import Pointer
 from tcemu.machine.im2col import Im2colMap
-from tcemu.machine.memory import Pointer
 from tcemu.machine.tensor_map import ELEMENTS, TensorMap
 from tcemu.machine.tensor_map_words import words_of
 

@@ -12,8 +12,8 @@ from quick import examples
 
 from tcemu.errors import IllegalInstruction, MemoryFault, OperandError
 from tcemu.machine import events, memory
+from tcemu.machine.global_memory import ALIGN
 from tcemu.machine.launch import launch
-from tcemu.machine.memory import ALIGN
 from tcemu.machine.registers import POISON
 from tcemu.manual import named
 

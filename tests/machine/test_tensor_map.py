@@ -13,7 +13,7 @@ from quick import examples
 
 from tcemu.errors import AddressError, OperandError
 from tcemu.layouts import Descriptor, copy_tile, read_tile
-from tcemu.machine.memory import Pointer
+from tcemu.machine.global_memory import Pointer
 from tcemu.machine.tensor_map import ELEMENTS, TensorMap
 
 #: PTX ISA 9.1, 5.5.7: which unit of 16 bytes of a line of 128 lies where, line by line; then the pattern repeats.

@@ -25,7 +25,7 @@ from tiles_table import (
 
 from tcemu.layouts import Descriptor
 from tcemu.layouts.descriptor import tile_addresses
-from tcemu.machine.memory import Pointer
+from tcemu.machine.global_memory import Pointer
 from tcemu.sanitizer.origins import Source
 from tcemu.sanitizer.stored_tiles import exchanged, misplaced
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.course.in_cuda import in_cuda_alone
+from tcemu.course.in_cuda import halves, in_cuda_alone, product, unswizzled
 from tcemu.course.judges import Function
 from tcemu.course.record import Exercise, Given
 from tcemu.instructions import parse
@@ -47,22 +47,8 @@ def _wrong_scales(given: Given) -> Iterator[tuple[str, Array]]:
     )
 
 
-def _halves(rng: np.random.Generator, *shape: int) -> Array:
-    return (rng.integers(-64, 65, shape) / 8).astype(np.float16)
-
-
 def _matrices(rng: np.random.Generator) -> Mapping[str, Any]:
-    return {"a": _halves(rng, 128, 64), "b": _halves(rng, 32, 64)}
-
-
-def _product(given: Given) -> Array:
-    return np.asarray(given.a.astype(np.float32) @ given.b.astype(np.float32).T)
-
-
-def _unswizzled(matrix: Array) -> Array:
-    """What is read with the 128-byte swizzle of rows that were stored without it."""
-    units, row = matrix.reshape(len(matrix), 8, 8), np.arange(len(matrix))[:, None]
-    return np.asarray(units[row, np.arange(8) ^ row % 8].reshape(matrix.shape))
+    return {"a": halves(rng, 128, 64), "b": halves(rng, 32, 64)}
 
 
 def _parts(given: Given) -> Iterator[tuple[str, Array]]:
@@ -72,7 +58,7 @@ def _parts(given: Given) -> Iterator[tuple[str, Array]]:
     yield "All four products are of the first 16 columns along K: the descriptors stay.", 4 * a[:, :16] @ b[:, :16].T
     yield (
         "The tiles are stored without the swizzle that the descriptors name.",
-        _unswizzled(a) @ _unswizzled(b).T,
+        unswizzled(a) @ unswizzled(b).T,
     )
     yield "Every warp stores the rows of warp 0.", np.tile((a @ b.T)[:32], (4, 1))
 
@@ -233,7 +219,7 @@ EXERCISES = [
         "The instruction descriptor is `0x08080010`.",
         "__global__ void tcgen05_in_ptx(const half* a, const half* b, float* d)",
         {"d": ((128, 32), np.float32)},
-        _product,
+        product,
         _matrices,
         "Tiles begin at multiples of 1024. Descriptors have SBO 1024 bytes, 1 in bits 48 to 46, and 2 in 63 to 61.",
         "Store, fence.proxy.async, barrier; mma four times (the first with enable-input-d 0), commit; everybody waits "

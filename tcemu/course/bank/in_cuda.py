@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu import sparse
-from tcemu.course.in_cuda import in_cuda_alone
+from tcemu.course.in_cuda import halves, in_cuda_alone, product, unswizzled
 from tcemu.course.judges.overlap import FullWaits
 from tcemu.course.record import Given
 from tcemu.formats import lookup
@@ -23,10 +23,6 @@ _SWIZZLES = (0, 32, 64, 128)
 
 
 # ---------------------------------------------------------------------------------------------- moving, converting
-
-
-def _halves(rng: np.random.Generator, *shape: int) -> Array:
-    return (rng.integers(-64, 65, shape) / 8).astype(np.float16)
 
 
 def _b_of(given: Given) -> Array:
@@ -160,11 +156,7 @@ def _wrong_swizzles(given: Given) -> Iterator[tuple[str, Array]]:
 
 def _a_and_b(rng: np.random.Generator) -> Mapping[str, Any]:
     """A (16, 16), row-major, and B (16, 8), column-major: as its transpose."""
-    return {"a": _halves(rng, 16, 16), "b": _halves(rng, 8, 16)}
-
-
-def _product(given: Given) -> Array:
-    return np.asarray(given.a.astype(np.float32) @ given.b.astype(np.float32).T)
+    return {"a": halves(rng, 16, 16), "b": halves(rng, 8, 16)}
 
 
 def _wrong_products(given: Given) -> Iterator[tuple[str, Array]]:
@@ -177,18 +169,16 @@ def _wrong_products(given: Given) -> Iterator[tuple[str, Array]]:
 
 
 def _tall(rng: np.random.Generator) -> Mapping[str, Any]:
-    return {"a": _halves(rng, 64, 64), "b": _halves(rng, 8, 64)}
+    return {"a": halves(rng, 64, 64), "b": halves(rng, 8, 64)}
 
 
 def _parts(given: Given) -> Iterator[tuple[str, Array]]:
     a, b = given.a.astype(np.float32), given.b.astype(np.float32)
     yield "Only the last 16 columns along K are in D: scale_d is 0 for every instruction.", a[:, 48:] @ b[:, 48:].T
     yield "Only the first 16 columns along K are in D.", a[:, :16] @ b[:, :16].T
-    plain = [each.reshape(len(each), 8, 8) for each in (a, b)]
-    read = [each[np.arange(len(each))[:, None], np.arange(8) ^ np.arange(len(each))[:, None] % 8] for each in plain]
     yield (
         "The tiles are stored without the swizzle that the descriptors name: unit u of row r belongs at u ^ r % 8.",
-        read[0].reshape(a.shape) @ read[1].reshape(b.shape).T,
+        unswizzled(a) @ unswizzled(b).T,
     )
 
 
@@ -229,7 +219,7 @@ EXERCISES = [
         "__global__ void ldmatrix_of_b(const half* b, unsigned* out)",
         {"out": ((32, 2), np.uint32)},
         _b_of,
-        lambda rng: {"b": _halves(rng, 16, 8)},
+        lambda rng: {"b": halves(rng, 16, 8)},
         "Lanes 0 to 15 give the addresses of rows 0 to 15. What do the other lanes give?",
         "The address is 32 bits: __cvta_generic_to_shared. And a lane reads what others have stored.",
         mistakes=_b_untransposed,
@@ -359,7 +349,7 @@ EXERCISES = [
         "row-major, in f32.",
         "__global__ void mma_in_ptx(const half* a, const half* b, float* d)",
         {"d": ((16, 8), np.float32)},
-        _product,
+        product,
         _a_and_b,
         "Lane 4 g + t: a0 is row g, columns 2 t and 2 t + 1; a1 is 8 rows further down, a2 8 columns to the right.",
         "b0 is column g of B, rows 2 t and 2 t + 1. One 32-bit load has both halves of a register.",
@@ -377,7 +367,7 @@ EXERCISES = [
         "are up to you. D is row-major, in f32.",
         "__global__ void wgmma_in_ptx(const half* a, const half* b, float* d)",
         {"d": ((64, 8), np.float32)},
-        _product,
+        product,
         _tall,
         "Who stores with ordinary instructions executes fence.proxy.async, and then comes the barrier.",
         "wgmma.fence, four mma_async (the first with scale_d = 0), commit_group, wait_group 0.",

@@ -17,8 +17,8 @@ import numpy.typing as npt
 from tcemu import assembly
 from tcemu.cuda.program.build import build
 from tcemu.errors import LaunchError, MemoryFault, TcemuError
+from tcemu.machine.global_memory import ALIGN
 from tcemu.machine.launch import Launch
-from tcemu.machine.memory import ALIGN
 from tcemu.machine.tensor_map import Fill, TensorMap
 from tcemu.machine.tensor_map_words import words_of
 from tcemu.simt import Kernel

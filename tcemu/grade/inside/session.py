@@ -240,6 +240,6 @@ def _parameters(function: Any) -> list[list[Any]] | None:
 
 def _pointer(address: int, dtype: str, shape: tuple[int, ...]) -> Any:
     from tcemu.grade.inside.wire import DTYPES
-    from tcemu.machine.memory import Pointer
+    from tcemu.machine.global_memory import Pointer
 
     return Pointer(address, DTYPES[dtype], shape)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tcemu.instructions import Instruction
     from tcemu.instructions.facts import Space
     from tcemu.machine.allocation import Shared
-    from tcemu.machine.memory import Pointer
+    from tcemu.machine.global_memory import Pointer
     from tcemu.machine.registers import Registers
 
 __all__ = [

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tcemu.arguments import flag
 from tcemu.errors import OperandError, briefly
-from tcemu.machine.memory import Pointer
+from tcemu.machine.global_memory import Pointer
 from tcemu.machine.methods.opcodes import form, text
 from tcemu.machine.tensor_map import TensorMap
 
