@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from tcemu.cli import commands
-from tcemu.cuda.program import build, run_program
+from tcemu.cuda.program import build, run_program, serve
 from tcemu.errors import CompilationError, TcemuError, UndefinedBehaviour
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -49,16 +49,17 @@ def test_a_function_that_the_runtime_lacks_is_named(tmp_path):
         run_program([file])
 
 
-#: A program with a kernel; WRONG stands for what is wrong with it.
+#: A program with a kernel; each case is a part of it that is wrong in its own way.
 USES = """
 #include <cstdio>
+#include <cstdlib>
 #include <cuda_runtime.h>
 __constant__ float two[2];
 __global__ void copy(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x]; }
-int main() {
+int main(int, char** names) {
     float *x, *y, host[64] = {1};
     cudaMalloc(&x, sizeof host), cudaMalloc(&y, sizeof host);
-    WRONG
+    switch (atoi(names[1])) { CASES }
     printf("%s %g\\n", cudaGetErrorName(cudaGetLastError()), host[0]);
 }
 """
@@ -86,7 +87,7 @@ MISUSED = {
         "257 bytes do not fit: the source is byte 0 of the 256 bytes",
     ),
     "a copy after cudaFree": (IN + LAUNCH + "cudaFree(y);" + OUT, "cudaErrorInvalidValue 1", "and cudaFree has freed"),
-    "freed twice": ("cudaFree(y); cudaFree(y);", "cudaErrorInvalidValue 1", "and cudaFree has freed"),
+    "freed twice": (IN + LAUNCH + "cudaFree(y); cudaFree(y);", "cudaErrorInvalidValue 1", "and cudaFree has freed"),
     "memset beyond": ("cudaMemset(x, 0, 260);", "cudaErrorInvalidValue 1", "260 bytes do not fit"),
     "into nothing": (
         "cudaMemcpy(nullptr, x, 256, cudaMemcpyDeviceToHost);",
@@ -112,20 +113,49 @@ MISUSED = {
     ),
     "never copied in": (LAUNCH + OUT, "cudaSuccess -nan", ""),
 }
+#: What ends a program: the host code, and what is said of it.
+ENDING = {
+    "x freed": (IN + "cudaFree(x);" + LAUNCH, "allocation 1, which has been freed"),
+    "a large one freed": ("cudaMalloc(&x, 700); cudaFree(x);" + LAUNCH, "allocation 3, which has been freed"),
+    "a pointer of the host": ("copy<<<1, 64>>>(host, y);", "perhaps one of the host"),
+    "a pointer of the device": (
+        "*y = *host;",
+        "the host code reads or writes byte 0 of the 256 bytes that cudaMalloc returned: that is memory",
+    ),
+    "a large block": ("copy<<<1, 1025>>>(x, y);", "block must be one to three numbers from 1 to"),
+}
+#: The host code of all of them, which are one program: compiling it takes longer than everything else.
+CASES = [code for code, *_ in (*MISUSED.values(), *ENDING.values())] + ["copy<<<1, 64>>>(x, y + 1);"]
 
 
-def program(tmp_path, wrong):
-    file = tmp_path / "uses.cu"
-    file.write_text(USES.replace("WRONG", wrong))
+def number(code):
+    return str(CASES.index(code))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The file of the program, and what nvcc makes of it."""
+    folder = tmp_path_factory.mktemp("uses")
+    file = folder / "uses.cu"
+    cases = (f"case {each}: {{ {code} }} break;" for each, code in enumerate(CASES))
+    file.write_text(USES.replace("CASES", "\n".join(cases)))
+    return file, build.build([file], "sm_90a", (), folder)
+
+
+@pytest.fixture
+def program(made, monkeypatch):
+    """The file, which is not compiled again."""
+    file, built = made
+    monkeypatch.setattr(serve, "build", lambda *_: built)
     return file
 
 
 @nvcc
 @pytest.mark.slow
 @pytest.mark.parametrize("what", MISUSED)
-def test_calls_that_a_gpu_refuses_fail_and_say_why(what, tmp_path, capfd):
+def test_calls_that_a_gpu_refuses_fail_and_say_why(what, program, capfd):
     code, printed, why = MISUSED[what]
-    ran = run_program([program(tmp_path, code)])
+    ran = run_program([program], [number(code)])
     assert capfd.readouterr().out.strip() == printed
     assert ran.status == 0
     assert (why in ran.failures[0]) if why else not ran.failures
@@ -133,38 +163,27 @@ def test_calls_that_a_gpu_refuses_fail_and_say_why(what, tmp_path, capfd):
 
 @nvcc
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("wrong", "says"),
-    [
-        (IN + "cudaFree(x);" + LAUNCH, "allocation 1, which has been freed"),
-        ("cudaMalloc(&x, 700); cudaFree(x);" + LAUNCH, "allocation 3, which has been freed"),
-        ("copy<<<1, 64>>>(host, y);", "perhaps one of the host"),
-        (
-            "*y = *host;",
-            "the host code reads or writes byte 0 of the 256 bytes that cudaMalloc returned: that is memory",
-        ),
-        ("copy<<<1, 1025>>>(x, y);", "block must be one to three numbers from 1 to"),
-    ],
-)
-def test_what_ends_a_program_says_why(wrong, says, tmp_path):
+@pytest.mark.parametrize("what", ENDING)
+def test_what_ends_a_program_says_why(what, program):
+    code, says = ENDING[what]
     with pytest.raises(TcemuError, match=re.escape(says)):
-        run_program([program(tmp_path, wrong)])
+        run_program([program], [number(code)])
 
 
 @nvcc
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["run", "sanitize"])
-def test_commands_fail_with_a_call_that_fails(command, tmp_path):
-    file = program(tmp_path, IN + LAUNCH + "cudaFree(y); cudaFree(y);")
-    result = CliRunner().invoke(commands, [command, str(file)])
+def test_commands_fail_with_a_call_that_fails(command, program):
+    twice = number(MISUSED["freed twice"][0])
+    result = CliRunner().invoke(commands, [command, str(program), twice])
     assert result.exit_code == 1
     assert "cudaFree returns cudaErrorInvalidValue: the pointer is to the 256 bytes that" in result.output
 
 
 @nvcc
 @pytest.mark.slow
-def test_the_program_hears_that_a_kernel_has_failed(tmp_path, capfd):
-    ran = run_program([program(tmp_path, "copy<<<1, 64>>>(x, y + 1);")], sanitizer="collect")
+def test_the_program_hears_that_a_kernel_has_failed(program, capfd):
+    ran = run_program([program], [number(CASES[-1])], sanitizer="collect")
     assert capfd.readouterr().out.strip() == "cudaErrorIllegalAddress 1"
     assert [each.rule for each in ran.launches[0].reports] == ["out-of-range"]
 
