@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -47,8 +48,13 @@ def _machine(level: int) -> Any:
 
 @cache
 def _linker() -> Any:
+    """JITLink puts all parts of a library into one block; LLVM has none for Windows.
+
+    The older linker maps each part where there is room: in a process with gigabytes of other memory, that may be more
+    than 2 GiB from the code, and then an assertion of LLVM's ends the process.
+    """
     _target()
-    return ll.create_lljit_compiler(_machine(0))
+    return ll.create_lljit_compiler(_machine(0), use_jit_link=sys.platform != "win32")
 
 
 @cache

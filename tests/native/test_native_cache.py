@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
+import sys
 
 import pytest
 
@@ -63,3 +65,30 @@ def test_a_function_that_nobody_has_is_an_error():
         native.function("other", lambda: f"{text}  ret i32 %r\n}}\n", "calls", {})
     with pytest.raises(native.NotCompiled, match="expected"):
         native.function("wrong", lambda: "no text", "calls", {})
+
+
+#: A process whose address space has room for code in one page, and otherwise 4 GiB below: PC-relative addresses have 32
+#: bits. Of what is reserved, nothing is accessible (protection 0, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE).
+_CROWDED = """
+import ctypes
+from tcemu.native.compiled import compiled, linked
+
+code = compiled("define i32 @seven() {\\n  ret i32 7\\n}\\n")
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+reserve = lambda size: libc.mmap(None, size, 0, 0x4022, -1, 0)
+far = reserve(1 << 32)
+for size in (1 << 30, 1 << 24, 1 << 18, 1 << 12):
+    while (at := reserve(size)) > far:
+        last = at
+libc.munmap(last, 1 << 12)
+print(ctypes.CFUNCTYPE(ctypes.c_int32)(linked(code, "seven", {}))())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the numbers of mmap's flags are Linux's")
+def test_parts_of_a_library_are_never_far_apart():
+    done = subprocess.run([sys.executable, "-c", _CROWDED], capture_output=True, text=True, check=False, timeout=300)
+    assert (done.stdout, done.returncode) == ("7\n", 0), done.stderr
