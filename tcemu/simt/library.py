@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from tcemu.instructions import parse
 from tcemu.machine.addresses import BLOCK, LOCAL, PARAM, SHARED
 from tcemu.machine.events import Accessed, GivenAgain
 from tcemu.machine.masks import LANES, lanes_of
+from tcemu.simt.conversions import CONVERSION, converted, passed
 from tcemu.simt.errors import KernelAssertion
 from tcemu.simt.hidden import HEAP, Heap
 from tcemu.tracebacks import place
@@ -22,11 +22,8 @@ from tcemu.tracebacks import place
 if TYPE_CHECKING:
     from tcemu.simt.frames import Frame
 
-#: A conversion of printf: flags, width, digits, length, kind.
-_CONVERSION = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|j|z|t|L)?([diouxXeEfFgGaAcsp%])")
 #: Longer strings are cut off.
 _LONGEST = 1 << 16
-_WIDE = ("l", "ll", "j", "z", "t")
 #: What malloc returns is apart from the next by this many bytes at least.
 _PART = 16
 
@@ -75,30 +72,18 @@ def formatted(frame: Frame, lane: int, form: str, at: int) -> str:
     """What printf prints in one lane."""
     values = _Values(frame, lane, at)
 
-    def number(digits: str | None) -> str:
-        if digits == "*":
-            return str(int.from_bytes(values.next(4), "little", signed=True))
-        return digits or ""
+    def number(digits: str | None) -> int:
+        return int.from_bytes(values.next(4), "little", signed=True) if digits == "*" else int(digits or 0)
 
-    def value(match: re.Match[str]) -> Any:
+    def value(match: re.Match[str]) -> str:
         flags, width, digits, length, kind = match.groups()
         if kind == "%":
             return "%"
-        width, digits = number(width), None if digits is None else number(digits)
-        how = f"%{flags}{width}" + ("" if digits is None else f".{digits}")
-        raw = values.next(8 if kind in "eEfFgGaAsp" or length in _WIDE else 4)
-        if kind in "eEfFgGaA":
-            (real,) = struct.unpack("<d", raw)
-            shown = real.hex() if kind in "aA" else real
-            return f"{how}{'s' if kind in 'aA' else kind}" % shown
-        read = int.from_bytes(raw, "little", signed=kind in "di")
-        if kind == "s":
-            return f"{how}s" % text_at(frame, lane, read)
-        as_text = {"p": hex(read), "c": chr(read & 255)}.get(kind)
-        return f"{how}{'d' if kind in 'iu' else kind}" % read if as_text is None else f"{how}s" % as_text
+        wide, precise = number(width), None if digits is None else number(digits)
+        raw = values.next(passed(length, kind))
+        return converted(flags, wide, precise, length, kind, raw, lambda address: text_at(frame, lane, address))
 
-    text: str = _CONVERSION.sub(value, form)
-    return text
+    return CONVERSION.sub(value, form)
 
 
 def vprintf(frame: Frame, arguments: Sequence[int], returns: Sequence[int]) -> None:
