@@ -27,6 +27,7 @@ def converted(
 
     A negative width, which only * can have, stands for the flag -, and negative digits for none.
 
+    >>> import struct
     >>> from tcemu.simt.conversions import converted
     >>> converted("#0", 8, None, "", "x", (255).to_bytes(4, "little"), str)
     '0x0000ff'

@@ -101,15 +101,18 @@ class Kernel:
         variables: Variables | None = None,
         names: Sequence[str] | None = None,
         fmad: bool = True,
+        memory: Sequence[tuple[str, npt.NDArray[Any]]] = (),
     ) -> None:
         """`variables` are those of the module, which its kernels share; `names` are those of the arguments.
+
+        `memory` is what lies in global memory before the arrays that arguments name, whoever points to it.
 
         `fmad` is whether products and sums are fused where the text leaves it open, as ptxas does it; see `fused`.
         """
         self.fmad = fmad
         self.module, self.function = module, _named(module, name)
         self.target = target or target_of(module)
-        self.variables = variables or Variables(module)
+        self.variables, self.memory = variables or Variables(module), memory
         self.names = tuple(names or (f"argument {number}" for number in range(len(self.function.parameters))))
         self._codes: dict[bool, Code] = {}
         self.layout = self._code(preempts=False).layout
@@ -176,7 +179,8 @@ class Kernel:
         """
         bound = arguments.bind(self.function, args, self.names)
         variables = self.layout.variables
-        buffers = [*(array for _, array in bound.buffers), *(self.variables.array(each) for each in variables)]
+        named = (*self.memory, *bound.buffers)
+        buffers = [*(array for _, array in named), *(self.variables.array(each) for each in variables)]
         if bound.behind or Variables.relocated(variables):
             if not alone:
                 raise LaunchError(
@@ -205,8 +209,20 @@ class Kernel:
         arrays = {called[name]: (at, (sizes[name],), np.uint8) for name, at in layout.shared.items() if sizes[name]}
         return Shared.placed(layout.static_shared + int(dynamic), arrays)
 
-    def _check_block(self, block: Sequence[Any]) -> None:
-        """Raise LaunchError for a block with other threads than __launch_bounds__ and its like allow."""
+    @property
+    def most_threads(self) -> tuple[int, ...]:
+        """What __launch_bounds__ says of a block: one to three numbers, whose product is the most threads."""
+        return tuple(int(each) for each in self.function.directives.get("maxntid", (1024,)))
+
+    def check_block(self, block: Sequence[Any]) -> None:
+        r"""Raise LaunchError for a block with other threads than __launch_bounds__ and its like allow.
+
+        >>> text = ".version 8.0 .target sm_80 .address_size 64 .visible \n.entry k()\n.maxntid 64\n{ ret; }"
+        >>> tcemu.ptx.load(text)["k"].executable.check_block((65, 1, 1))
+        Traceback (most recent call last):
+            ...
+        tcemu.errors.LaunchError: k is compiled for blocks of at most 64 threads (__launch_bounds__, .maxntid); ...
+        """
         shape, directives = tuple(int(each) for each in block), self.function.directives
         for name, fits, allowed in (("maxntid", operator.le, "at most "), ("reqntid", operator.eq, "")):
             bound = [int(each) for each in directives.get(name, ())]
@@ -220,10 +236,9 @@ class Kernel:
         """Write the addresses that the launch will give to arrays into tensor maps and variables."""
         pointers = GlobalMemory([("", each) for each in buffers]).pointers
         variables = self.layout.variables
-        count = len(bound.buffers)
-        named = {each.name: int(at) for each, at in zip(variables, pointers[count:], strict=True)}
+        place = len(self.memory)
+        named = {each.name: int(at) for each, at in zip(variables, pointers[place + len(bound.buffers) :], strict=True)}
         self.variables.relocate(variables, named | dict(self.layout.pointers))
-        place = 0
         for number, argument in enumerate(arguments.behind_pointers(self.function, args)):
             if number in bound.behind:
                 content = bound.behind[number]
@@ -233,14 +248,15 @@ class Kernel:
 
     def _body(self, args: Sequence[Any], bound: arguments.Bound) -> Callable[..., None]:
         """The function that tcemu.launch calls for each warp; `ran` is to be called with the result."""
-        layout, says, count = self.layout, printed.listener(), len(bound.buffers)
+        layout, says, first = self.layout, printed.listener(), len(self.memory)
+        count = first + len(bound.buffers)
         packed: dict[tuple[int, ...], tuple[npt.NDArray[np.uint8], dict[str, int]]] = {}
         runs: list[Together] = []
 
         def kernel(warp: Warp, *pointers: Any) -> None:
             addresses = tuple(int(each) for each in pointers)
             if addresses not in packed:
-                given, at = pointers[:count], dict(layout.parameters)
+                given, at = pointers[first:count], dict(layout.parameters)
                 raw = arguments.pack(self.function, args, self.names, given, at, layout.parameter_bytes)
                 parameters = aligned(len(raw))
                 parameters[: len(raw)] = np.frombuffer(raw, np.uint8)
@@ -248,14 +264,15 @@ class Kernel:
                 packed[addresses] = parameters, named
             grid = warp.core.grid
             if not runs or runs[-1].grid is not grid:
-                self._check_block(warp.ntid)
+                self.check_block(warp.ntid)
                 code = self._code(preempts=grid.scheduler.strategy.preempts)
                 runs.append(Together(grid, says, code.kernel))
             Run(warp, *packed[addresses], runs[-1]).go()
 
         kernel.__name__ = kernel.__qualname__ = self.name
         called = _in_cpp(each.name for each in layout.variables)
-        names = [*(name for name, _ in bound.buffers), *(f"variable {called[each.name]}" for each in layout.variables)]
+        names = [name for name, _ in (*self.memory, *bound.buffers)]
+        names += [f"variable {called[each.name]}" for each in layout.variables]
         kernel.argument_names = dict(enumerate(names))  # type: ignore[attr-defined]
         kernel.scratch = frozenset(at for at, name in enumerate(names) if name == f"variable {HEAP.name}")  # type: ignore[attr-defined]
         kernel.of = self  # type: ignore[attr-defined] # each launch has a function of its own

@@ -45,6 +45,19 @@ class Variables:
                     _write(array, at, size, value.value)
         return array
 
+    def place(self, variable: Variable, array: Array) -> None:
+        r"""Give a variable the memory where it lies from now on.
+
+        >>> from tcemu import assembly
+        >>> from tcemu.simt import Variables
+        >>> module = assembly.parse(".version 8.0\n.target sm_80\n.address_size 64\n.global .u32 x;")
+        >>> variables, x = Variables(module), module.variables["x"]
+        >>> variables.place(x, np.full(4, 1, np.uint8))
+        >>> variables.array(x)
+        array([1, 1, 1, 1], dtype=uint8)
+        """
+        self._arrays[variable.name] = array
+
     def relocate(self, variables: Sequence[Variable], addresses: Mapping[str, int]) -> None:
         """Write the addresses of variables and functions into the initial values that name them."""
         for variable in variables:

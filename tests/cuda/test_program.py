@@ -26,6 +26,13 @@ def test_a_program_runs_as_it_is(capfd):
 
 @nvcc
 @pytest.mark.slow
+def test_the_host_and_kernels_share_managed_memory_and_variables(capfd):
+    assert run_program([PROGRAMS / "lists.cu"]).status == 0
+    assert capfd.readouterr().out == "37 16 1 1\n"
+
+
+@nvcc
+@pytest.mark.slow
 def test_what_a_launch_raises_names_the_line_and_stops_the_program():
     with pytest.raises(UndefinedBehaviour, match=r"wild\.cu:2 in wild(.|\n)*lane 31: address \d+, 4 bytes"):
         run_program([PROGRAMS / "wild.cu"])
@@ -111,6 +118,11 @@ MISUSED = {
         "cudaErrorInvalidValue 1",
         "call cudaFuncSetAttribute(kernel,",
     ),
+    "many threads": (
+        "copy<<<1, 1025>>>(x, y);",
+        "cudaErrorInvalidConfiguration 1",
+        "copy<<<(1, 1, 1), (1025, 1, 1)>>> returns cudaErrorInvalidConfiguration: block must be one to three numbers",
+    ),
     "never copied in": (LAUNCH + OUT, "cudaSuccess -nan", ""),
 }
 #: What ends a program: the host code, and what is said of it.
@@ -122,7 +134,6 @@ ENDING = {
         "*y = *host;",
         "the host code reads or writes byte 0 of the 256 bytes that cudaMalloc returned: that is memory",
     ),
-    "a large block": ("copy<<<1, 1025>>>(x, y);", "block must be one to three numbers from 1 to"),
 }
 #: The host code of all of them, which are one program: compiling it takes longer than everything else.
 CASES = [code for code, *_ in (*MISUSED.values(), *ENDING.values())] + ["copy<<<1, 64>>>(x, y + 1);"]

@@ -21,6 +21,8 @@ _MISSING = "undefined reference to `"
 _OF_CUDA = re.compile(r"(?:cu|nv|nccl|npp|curand|thrust|cub/)[a-z_]*")
 #: What the compiler says about a header that it does not find, and what helps.
 _NO_HEADER = re.compile(r"fatal error: (\S+): No such file")
+#: What programs that need it are compiled with, and others do not notice.
+_EXTENDED = ("--extended-lambda", "--expt-relaxed-constexpr")
 _FOLDER = "-I FOLDER says where headers are."
 _LIBRARY = (
     "Of CUDA's libraries, only the runtime and those of headers alone (Thrust, CUB, libcu++) run here. Put the kernels "
@@ -52,13 +54,14 @@ def build(files: Sequence[Path], arch: str, options: Sequence[str], folder: Path
             "notebook, and launch them from Python on numpy arrays"
         )
     virtual = arch.replace("sm", "compute")
-    common = ["-std=c++17", "-lineinfo", "-gencode", f"arch={virtual},code={virtual}", *options]
+    common = ["-std=c++17", "-lineinfo", "-gencode", f"arch={virtual},code={virtual}", *_EXTENDED, *options]
     library = folder / "libcudart.so"
     made = f"-std=c++17 -O1 -shared -Xcompiler -fPIC -cudart none -x c++ {RUNTIME} -o {library}"
     executable, kept = folder / "bin" / files[0].stem, folder / "kept"
     executable.parent.mkdir()
     kept.mkdir()
-    link = ["-cudart", "none", f"-L{folder}", "-lcudart", "-Xlinker", f"-rpath={folder}"]
+    # -pie: what belongs to the host has high addresses; low ones are the device's
+    link = ["-Xcompiler", "-fPIE,-pie", "-cudart", "none", f"-L{folder}", "-lcudart", "-Xlinker", f"-rpath={folder}"]
     with Progress(f"nvcc compiles {', '.join(each.name for each in files)}") as bar:
         bar.show()
         _do([nvcc, *made.split()], "the runtime")

@@ -7,6 +7,7 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -26,11 +27,12 @@ namespace {
 
 struct Allocation {
     uint64_t address, bytes;
-    bool freed;
+    bool freed, managed;
 };
 struct Variable {
     std::string name;
     size_t bytes;
+    uint64_t address;  // once somebody has asked for it
 };
 struct Configuration {
     dim3 grid, block;
@@ -42,7 +44,12 @@ FILE *to, *from;
 // Threads ask one after the other.
 std::recursive_mutex asking;
 char* arena;
+int arena_file;
 uint64_t arena_bytes, align, top;
+// Managed memory has the device's addresses in this process, too: pages of the arena are mapped there, up to here. Linux
+// maps none below the first.
+uint64_t mapped;
+const uint64_t page = 4096, first_page = 64 << 10;
 // How much of new memory is filled: the file behind it is sparse.
 const size_t garbage = 64 << 20;
 std::vector<Allocation> allocations;
@@ -81,13 +88,17 @@ cudaError_t failed(cudaError_t error, const std::string& why, const char* call) 
 }
 
 bool on_device(const void* pointer) { return (uint64_t)pointer < arena_bytes; }
-bool in_arena(const void* pointer) { return (char*)pointer >= arena && (char*)pointer < arena + arena_bytes; }
+bool managed(const void* pointer) {
+    for (const Allocation& each : allocations)
+        if (each.managed && !each.freed && (uint64_t)pointer - each.address < each.bytes) return true;
+    return false;
+}
 
 // What lies at an address of the device, in words.
 std::string place(uint64_t address) {
     for (const Allocation& each : allocations)
         if (address >= each.address && address < each.address + each.bytes) {
-            std::string of = std::to_string(each.bytes) + " bytes that cudaMalloc returned";
+            std::string of = std::to_string(each.bytes) + " bytes that cudaMalloc" + (each.managed ? "Managed" : "") + " returned";
             return each.freed ? "the " + of + " and cudaFree has freed" : "byte " + std::to_string(address - each.address) + " of the " + of;
         }
     return "memory that cudaMalloc has not returned";
@@ -121,10 +132,9 @@ void start() {
         exit(1);
     }
     from = fdopen(in, "rb"), to = fdopen(out, "wb");
-    int file = open(path, O_RDWR);
-    arena = (char*)mmap(nullptr, arena_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    arena_file = open(path, O_RDWR);
+    arena = (char*)mmap(nullptr, arena_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, arena_file, 0);
     top = align;
-    fprintf(to, "arena %lu\n", (unsigned long)arena);
     struct sigaction action = {};
     action.sa_sigaction = segmentation_fault, action.sa_flags = SA_SIGINFO;
     sigaction(SIGSEGV, &action, nullptr);
@@ -155,23 +165,41 @@ char* here(const void* pointer, size_t bytes) {
     return nullptr;
 }
 
-uint64_t placed(size_t bytes) {
+uint64_t rounded(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
+
+// Whether the pages of so many bytes from `top` on are mapped at their own addresses; `top` moves on to where they can be.
+bool mapped_at_top(size_t bytes) {
+    if (top >= mapped) {
+        uint64_t begin = rounded(top, page) > first_page ? rounded(top, page) : first_page;
+        if (begin == top + align) begin += page;  // a gap has a place to itself
+        if (begin > top) fprintf(to, "gap %lu %lu\n", top, begin - top - align);
+        top = mapped = begin;
+    }
+    uint64_t end = rounded(top + bytes, page);
+    if (end <= mapped) return true;
+    void* at = mmap((void*)mapped, end - mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, arena_file, mapped);
+    if (at != (void*)mapped) return false;
+    mapped = end;
+    return true;
+}
+
+uint64_t placed(size_t bytes, bool managed) {
     for (Allocation& each : allocations)
-        if (each.freed && each.bytes == bytes) {
+        if (each.freed && each.bytes == bytes && each.managed == managed) {
             each.freed = false;
             return each.address;
         }
-    if (top + bytes + align > arena_bytes) return 0;
+    if (bytes > arena_bytes || top + bytes + first_page > arena_bytes || (managed && !mapped_at_top(bytes))) return 0;
     uint64_t address = top;
-    allocations.push_back({address, bytes, false});
-    top = (address + bytes + 2 * align - 1) / align * align;
+    allocations.push_back({address, bytes, false, managed});
+    top = rounded(address + bytes + align, align);
     return address;
 }
 
-uint64_t allocate(size_t bytes) {
+uint64_t allocate(size_t bytes, bool managed = false) {
     start();
     bytes = bytes ? bytes : 1;
-    uint64_t address = placed(bytes);
+    uint64_t address = placed(bytes, managed);
     if (!address) return 0;
     fprintf(to, "allocated %lu %lu\n", address, bytes);
     // Nobody knows what is there: not zeros, so that what is read before it is written shows (NaN, as floats).
@@ -185,10 +213,10 @@ std::string wrong_way(const void* target, const void* source, cudaMemcpyKind kin
     bool to_host = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyHostToHost;
     bool from_host = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyHostToHost;
     if (kind == cudaMemcpyDefault) return "";
-    if (to_host && on_device(target)) return "the target is memory of the device, although the kind of the copy says host";
-    if (from_host && on_device(source)) return "the source is memory of the device, although the kind of the copy says host";
-    if (!to_host && !on_device(target) && !in_arena(target)) return "the target is memory of the host, although the kind of the copy says device";
-    if (!from_host && !on_device(source) && !in_arena(source)) return "the source is memory of the host, although the kind of the copy says device";
+    if (to_host && on_device(target) && !managed(target)) return "the target is memory of the device, although the kind of the copy says host";
+    if (from_host && on_device(source) && !managed(source)) return "the source is memory of the device, although the kind of the copy says host";
+    if (!to_host && !on_device(target)) return "the target is memory of the host, although the kind of the copy says device";
+    if (!from_host && !on_device(source)) return "the source is memory of the host, although the kind of the copy says device";
     return "";
 }
 
@@ -238,11 +266,23 @@ cudaError_t launched(const void* function, dim3 grid, dim3 block, void** given, 
     return failed((cudaError_t)asked(line + kernel->second, bytes.data(), bytes.size()).at(0));
 }
 
+// Where a variable lies from now on.
+uint64_t address_of(Variable& variable, bool managed) {
+    start();
+    if (!variable.address && (variable.address = placed(variable.bytes, managed)))
+        asked("place " + std::to_string(variable.address) + ' ' + variable.name);
+    return variable.address;
+}
+
+cudaError_t no_symbol(const char* call) {
+    return failed(cudaErrorInvalidSymbol, "that is no __device__ or __constant__ variable; name the variable itself, not its address or its name", call);
+}
+
 cudaError_t symbol(const char* verb, const void* name, void* bytes, size_t count, size_t offset, bool read) {
     start();
     const char* call = read ? "cudaMemcpyFromSymbol" : "cudaMemcpyToSymbol";
     auto found = variables.find(name);
-    if (found == variables.end()) return failed(cudaErrorInvalidSymbol, "that is no __device__ or __constant__ variable; name the variable itself, not its address or its name", call);
+    if (found == variables.end()) return no_symbol(call);
     if (offset + count > found->second.bytes)
         return failed(cudaErrorInvalidValue, std::to_string(offset + count) + " bytes do not fit: " + found->second.name + " has " + std::to_string(found->second.bytes), call);
     std::lock_guard<std::recursive_mutex> alone(asking);
@@ -251,6 +291,16 @@ cudaError_t symbol(const char* verb, const void* name, void* bytes, size_t count
     asked(line + found->second.name, read ? nullptr : bytes, read ? 0 : count);
     if (read && fread(bytes, 1, count, from) != count) _exit(1);
     return cudaSuccess;
+}
+
+// The blocks of a cluster; zeros if the launch does not say.
+dim3 cluster_of(const cudaLaunchConfig_t* config) {
+    for (unsigned i = 0; i < config->numAttrs; ++i)
+        if (config->attrs[i].id == cudaLaunchAttributeClusterDimension) {
+            auto size = config->attrs[i].val.clusterDim;
+            return dim3(size.x, size.y, size.z);
+        }
+    return dim3(0, 0, 0);
 }
 
 }  // namespace
@@ -267,11 +317,12 @@ void __cudaRegisterFunction(void**, const char* host, char*, const char* name, i
     kernels[host] = name;
 }
 void __cudaRegisterVar(void**, char* host, char*, const char* name, int, size_t bytes, int, int) {
-    variables[host] = {name, bytes};
+    variables[host] = {name, bytes, 0};
 }
-void __cudaRegisterManagedVar(void**, void**, char*, const char* name, int, size_t, int, int) {
-    start();
-    refused(("__managed__ variables, such as " + std::string(name)).c_str());
+// The host reaches a managed variable through a pointer.
+void __cudaRegisterManagedVar(void**, void** host, char*, const char* name, int, size_t bytes, int, int) {
+    variables[host] = {name, bytes, 0};
+    *host = (void*)address_of(variables[host], true);
 }
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream) {
     configurations.push_back({grid, block, shared, stream});
@@ -283,6 +334,7 @@ cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, 
     *grid = given.grid, *block = given.block, *shared = given.shared, *(cudaStream_t*)stream = given.stream;
     return cudaSuccess;
 }
+#if CUDART_VERSION >= 12010
 cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* function) {
     *kernel = (cudaKernel_t)function;
     return cudaSuccess;
@@ -290,6 +342,7 @@ cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* function) {
 cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** given, size_t shared, cudaStream_t) {
     return launched((const void*)kernel, grid, block, given, shared);
 }
+#endif
 
 // ---- launches
 
@@ -300,13 +353,7 @@ cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 bl
     return launched(function, grid, block, given, shared);
 }
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function, void** given) {
-    dim3 cluster(0, 0, 0);
-    for (unsigned i = 0; i < config->numAttrs; ++i)
-        if (config->attrs[i].id == cudaLaunchAttributeClusterDimension) {
-            auto size = config->attrs[i].val.clusterDim;
-            cluster = dim3(size.x, size.y, size.z);
-        }
-    return launched(function, config->gridDim, config->blockDim, given, config->dynamicSmemBytes, cluster);
+    return launched(function, config->gridDim, config->blockDim, given, config->dynamicSmemBytes, cluster_of(config));
 }
 cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute which, int value) {
     if (which != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
@@ -316,17 +363,34 @@ cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute which, 
     return cudaSuccess;
 }
 cudaError_t cudaFuncSetCacheConfig(const void*, cudaFuncCache) { return cudaSuccess; }
-cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* found, const void*) {
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* found, const void* function) {
+    start();
+    auto kernel = kernels.find(function);
+    if (kernel == kernels.end()) return failed(cudaErrorInvalidDeviceFunction);
+    std::vector<long> known = asked("attributes " + kernel->second);
     memset(found, 0, sizeof *found);
-    found->maxThreadsPerBlock = 1024, found->numRegs = 32, found->ptxVersion = found->binaryVersion = 90;
-    found->maxDynamicSharedSizeBytes = 227 << 10;
+    found->maxThreadsPerBlock = (int)known.at(0), found->sharedSizeBytes = known.at(1);
+    found->numRegs = 32, found->ptxVersion = found->binaryVersion = 90;
+    found->maxDynamicSharedSizeBytes = (227 << 10) - known.at(1);
     return cudaSuccess;
 }
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void*, int threads, size_t shared) {
-    int by_threads = 2048 / (threads > 0 ? threads : 1), by_shared = shared ? (228 << 10) / (int)(shared + 1024) : 32;
-    *blocks = by_threads < by_shared ? by_threads : by_shared;
+// By threads and shared memory: nobody knows the registers that ptxas would take.
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function, int threads, size_t shared) {
+    cudaFuncAttributes of;
+    if (cudaError_t error = cudaFuncGetAttributes(&of, function)) return error;
+    if (threads < 1) return failed(cudaErrorInvalidValue);
+    int by_shared = (228 << 10) / (int)(of.sharedSizeBytes + shared + 1024), by_threads = 2048 / (int)rounded(threads, 32);
+    *blocks = threads > of.maxThreadsPerBlock || of.sharedSizeBytes + shared > 227 << 10 ? 0 : std::min({by_threads, by_shared, 32});
     return cudaSuccess;
 }
+cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* function, const cudaLaunchConfig_t* config) {
+    int blocks, threads = (int)(config->blockDim.x * config->blockDim.y * config->blockDim.z);
+    if (cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, threads, config->dynamicSmemBytes)) return error;
+    dim3 cluster = cluster_of(config);
+    *clusters = blocks * 132 / (int)std::max(1u, cluster.x * cluster.y * cluster.z);
+    return cudaSuccess;
+}
+cudaError_t cudaOccupancyMaxPotentialClusterSize(int* blocks, const void*, const cudaLaunchConfig_t*) { *blocks = 8; return cudaSuccess; }
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* f, int threads, size_t shared, unsigned) {
     return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, f, threads, shared);
 }
@@ -342,30 +406,28 @@ cudaError_t cudaMallocPitch(void** pointer, size_t* pitch, size_t width, size_t 
     *pitch = (width + 511) / 512 * 512;
     return cudaMalloc(pointer, *pitch * height);
 }
-// Managed memory is the arena as this process sees it; tcemu translates pointers to it among a kernel's arguments.
 cudaError_t cudaMallocManaged(void** pointer, size_t bytes, unsigned) {
-    uint64_t address = allocate(bytes);
-    *pointer = address ? arena + address : nullptr;
-    return failed(address ? cudaSuccess : cudaErrorMemoryAllocation);
+    *pointer = (void*)allocate(bytes, true);
+    return failed(*pointer ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 cudaError_t cudaFree(void* pointer) {
     if (!pointer) return cudaSuccess;
     start();
-    uint64_t address = in_arena(pointer) ? (uint64_t)((char*)pointer - arena) : (uint64_t)pointer;
+    uint64_t address = (uint64_t)pointer;
     for (Allocation& each : allocations)
         if (each.address == address && !each.freed) {
             each.freed = true;
             fprintf(to, "freed %lu\n", address);
             return cudaSuccess;
         }
-    return failed(cudaErrorInvalidValue, in_arena(pointer) || on_device(pointer) ? "the pointer is to " + place(address) : "cudaMalloc has not returned this pointer", "cudaFree");
+    return failed(cudaErrorInvalidValue, on_device(pointer) ? "the pointer is to " + place(address) : "cudaMalloc has not returned this pointer", "cudaFree");
 }
 cudaError_t cudaFreeAsync(void* pointer, cudaStream_t) { return cudaFree(pointer); }
 cudaError_t cudaMallocHost(void** pointer, size_t bytes) { return failed((*pointer = malloc(bytes)) ? cudaSuccess : cudaErrorMemoryAllocation); }
 cudaError_t cudaHostAlloc(void** pointer, size_t bytes, unsigned) { return cudaMallocManaged(pointer, bytes, 0); }
 cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) { *device = host; return cudaSuccess; }
 cudaError_t cudaFreeHost(void* pointer) {
-    if (in_arena(pointer)) return cudaFree(pointer);
+    if (on_device(pointer)) return cudaFree(pointer);
     free(pointer);
     return cudaSuccess;
 }
@@ -390,6 +452,36 @@ cudaError_t cudaMemset(void* target, int value, size_t bytes) {
     return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void* target, int value, size_t bytes, cudaStream_t) { return cudaMemset(target, value, bytes); }
+cudaError_t cudaMemset2D(void* target, size_t pitch, int value, size_t width, size_t height) {
+    for (size_t row = 0; row < height; ++row)
+        if (cudaError_t error = cudaMemset((char*)target + row * pitch, value, width)) return error;
+    return cudaSuccess;
+}
+cudaError_t cudaMemset2DAsync(void* target, size_t pitch, int value, size_t width, size_t height, cudaStream_t) {
+    return cudaMemset2D(target, pitch, value, width, height);
+}
+cudaError_t cudaMalloc3D(cudaPitchedPtr* made, cudaExtent of) {
+    made->xsize = of.width, made->ysize = of.height;
+    return cudaMallocPitch(&made->ptr, &made->pitch, of.width, of.height * of.depth);
+}
+cudaError_t cudaMemset3D(cudaPitchedPtr target, int value, cudaExtent of) {
+    for (size_t slice = 0; slice < of.depth; ++slice)
+        if (cudaError_t error = cudaMemset2D((char*)target.ptr + slice * target.pitch * target.ysize, target.pitch, value, of.width, of.height)) return error;
+    return cudaSuccess;
+}
+cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* copy) {
+    if (copy->srcArray || copy->dstArray) start(), refused("cudaMemcpy3D of a cudaArray");
+    auto row = [](const cudaPitchedPtr& in, const cudaPos& from, size_t y, size_t z) {
+        return (char*)in.ptr + ((from.z + z) * in.ysize + from.y + y) * in.pitch + from.x;
+    };
+    for (size_t z = 0; z < copy->extent.depth; ++z)
+        for (size_t y = 0; y < copy->extent.height; ++y)
+            if (cudaError_t error = copied(row(copy->dstPtr, copy->dstPos, y, z), row(copy->srcPtr, copy->srcPos, y, z), copy->extent.width, copy->kind)) return error;
+    return cudaSuccess;
+}
+cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* copy, cudaStream_t) { return cudaMemcpy3D(copy); }
+cudaError_t cudaMemcpyPeer(void* target, int, const void* source, int, size_t bytes) { return copied(target, source, bytes, cudaMemcpyDeviceToDevice); }
+cudaError_t cudaMemcpyPeerAsync(void* target, int, const void* source, int, size_t bytes, cudaStream_t) { return copied(target, source, bytes, cudaMemcpyDeviceToDevice); }
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
     start();
     *free = arena_bytes - top, *total = arena_bytes;
@@ -409,13 +501,29 @@ cudaError_t cudaMemcpyToSymbolAsync(const void* name, const void* source, size_t
 cudaError_t cudaMemcpyFromSymbolAsync(void* target, const void* name, size_t count, size_t offset, cudaMemcpyKind kind, cudaStream_t) {
     return cudaMemcpyFromSymbol(target, name, count, offset, kind);
 }
-cudaError_t cudaGetSymbolAddress(void**, const void*) { start(); refused("cudaGetSymbolAddress"); }
+cudaError_t cudaGetSymbolAddress(void** address, const void* name) {
+    auto found = variables.find(name);
+    if (found == variables.end()) return start(), no_symbol("cudaGetSymbolAddress");
+    *address = (void*)address_of(found->second, false);
+    return failed(*address ? cudaSuccess : cudaErrorMemoryAllocation);
+}
+cudaError_t cudaGetSymbolSize(size_t* bytes, const void* name) {
+    auto found = variables.find(name);
+    if (found == variables.end()) return start(), no_symbol("cudaGetSymbolSize");
+    *bytes = found->second.bytes;
+    return cudaSuccess;
+}
+#if CUDART_VERSION >= 13000
 cudaError_t cudaMemPrefetchAsync(const void*, size_t, cudaMemLocation, unsigned, cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaMemAdvise(const void*, size_t, cudaMemoryAdvise, cudaMemLocation) { return cudaSuccess; }
+#else
+cudaError_t cudaMemPrefetchAsync(const void*, size_t, int, cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaMemAdvise(const void*, size_t, cudaMemoryAdvise, int) { return cudaSuccess; }
+#endif
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* found, const void* pointer) {
     start();
     memset(found, 0, sizeof *found);
-    found->type = on_device(pointer) ? cudaMemoryTypeDevice : in_arena(pointer) ? cudaMemoryTypeManaged : cudaMemoryTypeUnregistered;
+    found->type = managed(pointer) ? cudaMemoryTypeManaged : on_device(pointer) ? cudaMemoryTypeDevice : cudaMemoryTypeUnregistered;
     found->devicePointer = (void*)pointer;
     return cudaSuccess;
 }
@@ -428,6 +536,10 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) { 
 cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaStreamSynchronize(cudaStream_t) { return latest; }
 cudaError_t cudaStreamQuery(cudaStream_t) { return latest; }
+cudaError_t cudaStreamGetPriority(cudaStream_t, int* priority) { *priority = 0; return cudaSuccess; }
+cudaError_t cudaStreamGetFlags(cudaStream_t, unsigned* flags) { *flags = 0; return cudaSuccess; }
+cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) { *status = cudaStreamCaptureStatusNone; return cudaSuccess; }
+cudaError_t cudaStreamSetAttribute(cudaStream_t, cudaLaunchAttributeID, const cudaLaunchAttributeValue*) { return cudaSuccess; }
 cudaError_t cudaStreamAttachMemAsync(cudaStream_t, void*, size_t, unsigned) { return cudaSuccess; }
 cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t call, void* given, unsigned) {
     call(stream, latest, given);
@@ -467,7 +579,12 @@ cudaError_t cudaSetDevice(int device) { return failed(device ? cudaErrorInvalidD
 cudaError_t cudaSetDeviceFlags(unsigned) { return cudaSuccess; }
 cudaError_t cudaDeviceSynchronize() { return latest; }
 cudaError_t cudaDeviceReset() { return cudaSuccess; }
+cudaError_t cudaInitDevice(int device, unsigned, unsigned) { return cudaSetDevice(device); }
 cudaError_t cudaDeviceSetLimit(cudaLimit, size_t) { return cudaSuccess; }
+cudaError_t cudaDeviceGetLimit(size_t* value, cudaLimit which) {
+    *value = which == cudaLimitStackSize ? 1 << 10 : which == cudaLimitPrintfFifoSize ? 1 << 20 : 8 << 20;
+    return cudaSuccess;
+}
 cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) { return cudaSuccess; }
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) { *least = *greatest = 0; return cudaSuccess; }
 cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) { *can = 0; return cudaSuccess; }
@@ -492,7 +609,9 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* found, int device) {
     found->memoryBusWidth = 5120, found->unifiedAddressing = found->managedMemory = found->cooperativeLaunch = found->concurrentKernels = 1;
     return cudaSuccess;
 }
+#ifndef cudaGetDeviceProperties  // CUDA 12's name for it is a macro
 cudaError_t cudaGetDeviceProperties_v2(cudaDeviceProp* found, int device) { return cudaGetDeviceProperties(found, device); }
+#endif
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int) {
     cudaDeviceProp found;
     cudaGetDeviceProperties(&found, 0);

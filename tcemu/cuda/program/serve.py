@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, NamedTuple
 
@@ -15,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu import assembly
+from tcemu.assembly.names import demangle
 from tcemu.cuda.program.build import build
 from tcemu.errors import LaunchError, MemoryFault, TcemuError
 from tcemu.machine.global_memory import ALIGN
@@ -101,22 +103,6 @@ def _started(
             process.wait()
 
 
-@dataclass(frozen=True)
-class _Given:
-    """The bytes of a parameter, with all memory of the device beside them, so that it lies where the program thinks."""
-
-    raw: bytes
-    buffers: tuple[npt.NDArray[np.uint8], ...] = ()
-    #: what reports call the buffers
-    names: tuple[str, ...] = ()
-
-    def pack(self, pointers: Iterator[int]) -> bytes:
-        """The parameter as the kernel reads it."""
-        for _ in self.buffers:
-            next(pointers)
-        return self.raw
-
-
 class _Allocation(NamedTuple):
     """What cudaMalloc has returned: its bytes, its name, and whether kernels may not access it any more."""
 
@@ -124,19 +110,19 @@ class _Allocation(NamedTuple):
     name: str
     hole: bool = False
 
-    def parts(self, address: int) -> Iterator[tuple[str, slice]]:
+    def parts(self, address: int, memory: npt.NDArray[np.uint8]) -> Iterator[tuple[str, npt.NDArray[np.uint8]]]:
         """The arrays that stand for it in a launch.
 
         Of a hole, single bytes, each as far from the next as GlobalMemory puts them, so that what is behind it keeps
         its place; the last one is longer if the places are odd.
         """
         if not self.hole:
-            yield self.name, slice(address, address + self.size)
+            yield self.name, memory[address : address + self.size]
             return
         places = -(-self.size // ALIGN) + 1
         for place in range(0, places - 1, 2):
             start = address + place * ALIGN
-            yield self.name, slice(start, start + 1 + ALIGN * (place + 3 == places))
+            yield self.name, memory[start : start + 1 + ALIGN * (place + 3 == places)]
 
 
 class _Device:
@@ -154,12 +140,11 @@ class _Device:
         #: by address, in the order of addresses: what is there; and how many there have been
         self.allocations: dict[int, _Allocation] = {}
         self.count = 0
-        #: where the program sees the memory: the addresses of managed memory begin there
-        self.seen_at = 0
 
-    def arena(self, words: list[str], questions: BinaryIO) -> bytes:
-        """Arena ADDRESS: where the program sees the memory."""
-        self.seen_at = int(words[0])
+    def gap(self, words: list[str], questions: BinaryIO) -> bytes:
+        """Gap ADDRESS BYTES: nothing lies there, so that what follows begins a page."""
+        address, size = map(int, words)
+        self.allocations[address] = _Allocation(size, "a gap", hole=True)
         return b""
 
     def allocated(self, words: list[str], questions: BinaryIO) -> bytes:
@@ -194,26 +179,31 @@ class _Device:
         sizes = [each.size for each in self._kernel(words[0]).parameters]
         return " ".join(map(str, sizes)).encode() + b"\n"
 
+    def attributes(self, words: list[str], questions: BinaryIO) -> bytes:
+        """Attributes KERNEL: the threads that a block may have, and the bytes of shared memory that it declares."""
+        kernel = self._kernel(words[0])
+        return f"{min(prod(kernel.most_threads), 1024)} {kernel.static_shared}\n".encode()
+
     def launch(self, words: list[str], questions: BinaryIO) -> bytes:
         """Launch GRID[3] BLOCK[3] SHARED CLUSTER[3] BYTES KERNEL, and the bytes of all parameters."""
         *numbers, name = words
         gx, gy, gz, bx, by, bz, shared, cx, cy, cz, count = map(int, numbers)
         raw, kernel = questions.read(count), self._kernel(name)
-        parts = [part for address, each in self.allocations.items() for part in each.parts(address)]
-        names, buffers = tuple(name for name, _ in parts), tuple(self.memory[part] for _, part in parts)
-        given: list[_Given] = []
-        at = 0
-        for parameter in kernel.parameters:
-            part = self._translated(raw[at : at + parameter.size])
-            given.append(_Given(part, *(() if given else (buffers, names))))
-            at += parameter.size
+        kernel.memory = [
+            part for address, each in self.allocations.items() for part in each.parts(address, self.memory)
+        ]
+        ends = np.cumsum([each.size for each in kernel.parameters]).tolist()
+        given = [raw[end - each.size : end] for each, end in zip(kernel.parameters, ends, strict=True)]
         options = {**self.launching, "cluster": (cx, cy, cz)} if cx else self.launching
         try:
+            kernel.check_block((bx, by, bz))
             self.launches.append(kernel.launch((gx, gy, gz), (bx, by, bz), *given, shared=shared, **options))
         except LaunchError as error:
-            if error.launch is None:  # it did not begin
-                raise LaunchError(f"{kernel.name}<<<({gx}, {gy}, {gz}), ({bx}, {by}, {bz})>>>: {error}") from None
-            raise
+            if error.launch is not None:
+                raise
+            how = f"<<<({gx}, {gy}, {gz}), ({bx}, {by}, {bz})>>> returns cudaErrorInvalidConfiguration"
+            self.failures.append(f"{kernel.name}{how}: {error}")
+            return b"9\n"
         failed = self.launches[-1].error
         return b"0\n" if failed is None else b"700\n" if isinstance(failed, MemoryFault) else b"719\n"
 
@@ -221,24 +211,28 @@ class _Device:
         """A kernel by its name in the PTX."""
         if name not in self.kernels:
             module, variables = next(each for each in self.modules if name in each[0].functions)
-            count = len(module.functions[name].parameters)
-            names = ("the device's memory", *(f"parameter {number}" for number in range(1, count)))[:count]
-            self.kernels[name] = Kernel(module, name, self.arch, variables=variables, names=names)
+            self.kernels[name] = Kernel(module, name, self.arch, variables=variables)
         return self.kernels[name]
+
+    def _with(self, name: str) -> tuple[assembly.Module, Variables]:
+        """The module with a variable."""
+        return next(each for each in self.modules if name in each[0].variables)
 
     def _variable(self, name: str) -> npt.NDArray[Any]:
         """The bytes of a variable of a module."""
-        module, variables = next(each for each in self.modules if name in each[0].variables)
+        module, variables = self._with(name)
         return variables.array(module.variables[name])
 
-    def _translated(self, raw: bytes) -> bytes:
-        """A parameter whose pointers to managed memory have become the device's addresses."""
-        if not self.seen_at or len(raw) % 8:
-            return raw
-        words = np.frombuffer(raw, np.uint64).copy()
-        managed = (words >= self.seen_at) & (words < self.seen_at + DEVICE)
-        words[managed] -= np.uint64(self.seen_at)
-        return words.tobytes()
+    def place(self, words: list[str], questions: BinaryIO) -> bytes:
+        """Place ADDRESS VARIABLE: from now on a variable lies there, where the host, too, may reach it."""
+        address, name = int(words[0]), words[1]
+        array = self._variable(name)
+        self.memory[address : address + len(array)] = array
+        module, variables = self._with(name)
+        variables.place(module.variables[name], self.memory[address : address + len(array)])
+        self.allocations[address] = _Allocation(len(array), f"variable {demangle(name).short}")
+        self.allocations = dict(sorted(self.allocations.items()))
+        return b"0\n"
 
     def write(self, words: list[str], questions: BinaryIO) -> bytes:
         """Write OFFSET BYTES VARIABLE, and the bytes: cudaMemcpyToSymbol."""
@@ -271,15 +265,17 @@ class _Device:
     VERBS: ClassVar[dict[str, Callable[[_Device, list[str], BinaryIO], bytes]]] = {
         each.__name__: each
         for each in (
-            arena,
+            gap,
             allocated,
             freed,
             failed,
             dereferenced,
             parameters,
+            attributes,
             launch,
             write,
             read,
+            place,
             tensor_map,
             refused,
         )
