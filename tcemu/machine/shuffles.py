@@ -48,6 +48,11 @@ def _sources(mode: str, *operands: int | bytes) -> tuple[Array, Array]:
     return np.where(in_range, asked, LANES), in_range
 
 
+def asked_lanes(mode: str, b: Array, c: Array) -> Array:
+    """The lane (32,) that each lane reads from, of operands (32,) of shfl.sync."""
+    return _sources(mode, *(each.astype(np.int64).tobytes() for each in (b & 0x1FFF, c & 0x1FFF)))[0].astype(np.intp)
+
+
 @executes("shfl.sync")
 def shfl(instruction: Instruction) -> tuple[Act, Act]:
     """shfl.sync d|p (9.7.9.6): each lane gets another lane's value; c: segment mask from bit 8 on, clamp value below.

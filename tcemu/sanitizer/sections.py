@@ -32,6 +32,7 @@ from tcemu.sanitizer.stored_tiles import StoredTiles
 from tcemu.sanitizer.tensor_map_reads import TensorMapReads
 from tcemu.sanitizer.tensor_maps import TensorMaps
 from tcemu.sanitizer.tensor_memory import TensorMemories
+from tcemu.sanitizer.undefined import Variables
 from tcemu.sanitizer.wgmma import Wgmmas
 
 #: In the order in which they receive events: those that explain the reports of others come first.
@@ -59,6 +60,7 @@ ORDERED: tuple[type[Section], ...] = (
     Shuffles,
     Membermasks,
     Dependencies,
+    Variables,
     StoredTiles,
     MatrixStores,
     RegisterBudget,

@@ -36,7 +36,8 @@ class Frame:
     """The registers of a function that runs, in a file."""
 
     __slots__ = (
-        "address", "back", "bank", "base", "call", "caller", "file", "masks", "order", "program", "rows", "run",
+        "address", "back", "bank", "base", "blocks", "call", "caller", "file", "masks", "order", "program", "rows",
+        "run", "runner", "shadows",
     )  # fmt: skip
 
     def __init__(
@@ -49,11 +50,18 @@ class Frame:
         self.base = base
         #: the places of the calls that led here, outermost first
         self.order: tuple[int, ...] = () if caller is None else (*caller.order, back - 1)
+        #: what follows registers that lack a value, if observers want to know, and the blocks with the steps for that
+        self.shadows = program.shadows if run.core.watched else ()
+        self.blocks = program.watched_blocks if self.shadows else program.blocks
+        #: runs a segment of it
+        self.runner = program.watched_runner if self.shadows else program.runner
         self.file = file = run.together.file(program)
         self.address, self.rows, self.masks = file.address, file.rows, file.masks
         #: the registers of 32 bits as the machine takes them: (32, n)
         self.bank = run.core.adopted(self.rows[32].T).bank
         program.fill(self)
+        for each in self.shadows:
+            each.begin(self)
 
     def lanes(self, slot: Slot) -> Array:
         """A register: (32,), its own memory."""

@@ -32,8 +32,10 @@ from tcemu.simt.kept import kept
 from tcemu.simt.layout import Layout
 from tcemu.simt.lines import Sites
 from tcemu.simt.lowering import ORIGIN, STACKED, WINDOW, Lowering
+from tcemu.simt.register_file import Slot
+from tcemu.simt.shadows import Shadows, blocks_with, shadows_of
 from tcemu.simt.spins import others, spins
-from tcemu.simt.steps import Access
+from tcemu.simt.steps import Access, Block
 from tcemu.simt.stretches import Stretches
 from tcemu.simt.swaps import begins_swaps
 from tcemu.simt.touches import Touches
@@ -146,6 +148,26 @@ class Program:
         """Where its blocks lead."""
         labels = {label for table in self.function.branch_targets.values() for label in table}
         return Ways(self.blocks, {self.block_of[self.function.labels[each]] for each in labels})
+
+    @cached_property
+    def shadows(self) -> tuple[Shadows, ...]:
+        """Its registers that may lack a value where that matters."""
+        return shadows_of(self)
+
+    @cached_property
+    def watched_blocks(self) -> tuple[Block, ...]:
+        """Its blocks, with the shadows of such registers."""
+        return blocks_with(self, self.shadows) if self.shadows else self.blocks
+
+    @cached_property
+    def watched_runner(self) -> Runner:
+        """Runs a segment, and the shadows of registers beside it."""
+        return engine.runner(self.watched_blocks) if self.shadows else self.runner
+
+    @property
+    def filled(self) -> tuple[Slot, ...]:
+        """The registers without a name of the text's that `fill` fills in."""
+        return self._window, self._origin, self._stacked
 
     @cached_property
     def touches(self) -> Touches | None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def run(run: Run, frame: Frame, block: int, mask: int, limit: int) -> int:
     """Run lanes from a block on until something happens: a reason, and in the higher bits the block or instruction."""
-    blocks, reason = frame.program.blocks, None
+    blocks, reason = frame.blocks, None
     while reason is None:
         here = blocks[block]
         if here.operation is not None:

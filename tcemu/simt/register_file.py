@@ -81,6 +81,12 @@ class Slots:
             made.size += -made.size % ALIGN
         return made
 
+    def further(self) -> Slot:
+        """One more predicate, without a name."""
+        slot = Slot(self.size, 1)
+        self.size += slot.bytes
+        return slot
+
 
 def _together(function: Function) -> Iterator[str]:
     """The registers that instructions name in one operand, in that order."""

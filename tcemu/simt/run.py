@@ -222,12 +222,14 @@ class Run:
         """Run a group until it parts, joins another, waits or is tired."""
         program, limit = frame.program, self._limit(frame, block) if self.ready or self.parked else NOWHERE
         self.context.enter(frame)
-        runner, blocks, touches = program.runner, program.blocks, program.touches if self.core.watched else None
+        blocks, touches = program.blocks, program.touches if self.core.watched else None
         while block < limit:
             before = touches.before(frame) if touches else None
-            ended = runner(self, frame, block, mask, limit)
+            ended = frame.runner(self, frame, block, mask, limit)
             if touches and before is not None:
                 touches.after(frame, mask, before)
+            for each in frame.shadows:
+                each.tell(frame)
             reason, at = ended & 15, ended >> 4
             operation = blocks[at].operation if reason == OPERATION else None
             if operation is None:
@@ -272,8 +274,11 @@ class Run:
             if not active:
                 return True
         self.activate(active)
-        if core.watched and frame.program.touches:
-            frame.program.touches.tell(frame, block, active)
+        if core.watched:
+            if frame.program.touches:
+                frame.program.touches.tell(frame, block, active)
+            for each in frame.shadows:
+                each.operate(frame, block, active)
             core.at = operation.site
         if self.sourced:
             core.sourced(frame.program.sourced(core.by(), operation.number))

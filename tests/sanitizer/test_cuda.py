@@ -58,6 +58,10 @@ RULE_OF = {
     "flag_and_data_on_one_line": {"stale-load"},
     "undefined_lanes_stored": {"absent-lanes"},
     "multiplied_after_an_exit": {"aligned-divergent"},
+    "tcgen05_wait_for_one_of_two": {"tcgen05-wait"},
+    "unset_in_some_lanes": {"uninitialised-registers"},
+    "unset_condition": {"uninitialised-registers"},
+    "unset_index": {"uninitialised-registers"},
     "swap_global": {"global-race"},
     "swap_shared": {"shared-race"},
     "swap_lanes": {"lane-race"},
@@ -65,10 +69,12 @@ RULE_OF = {
 ORDERS = {}, {"policy": "early", "seed": 1}, {"policy": "random", "seed": 2}
 #: Rules that no CUDA C++ breaks here, and why.
 WITHOUT = {
-    "uninitialised-registers": "a variable without a value has none in PTX either: the compiler leaves it out",
     "wgmma-fence-touched": "the compiler decides where registers are written: behind the fence in right kernels too",
     "wmma-mixed": "fragments of nvcuda::wmma have types, and registers in PTX do not tell what loaded them",
-    **dict.fromkeys((name for name in RULES if name.startswith("tcgen05")), "the corpus has it in Python only"),
+    **dict.fromkeys(
+        (name for name in RULES if name.startswith("tcgen05") and name != "tcgen05-wait"),
+        "the corpus has it in Python only",
+    ),
 }
 
 
@@ -80,7 +86,7 @@ def shape_of(name):
 
 
 def target_of(name):
-    return "sm_100a" if name.startswith("cancel") else "sm_90a"
+    return "sm_100a" if name.startswith(("cancel", "tcgen05")) else "sm_90a"
 
 
 @pytest.fixture(scope="module")

@@ -372,7 +372,7 @@ def test_lanes_that_go_past_a_call_are_missed_in_the_function():
     "body",
     [
         "$loop:\n bra.uni $loop;",
-        "$loop:\n add.u32 %r1, %r1, 1;\n setp.eq.u32 %p1, %r1, 7;\n @%p1 bra $loop;\n bra $loop;",
+        "mov.u32 %r1, 0;\n$loop:\n add.u32 %r1, %r1, 1;\n setp.eq.u32 %p1, %r1, 7;\n @%p1 bra $loop;\n bra $loop;",
     ],
 )
 def test_a_loop_without_a_way_out_ends_the_launch(body):

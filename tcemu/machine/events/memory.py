@@ -28,6 +28,8 @@ __all__ = [
     "TensorMapFenced",
     "TensorMapRead",
     "Touched",
+    "Undefined",
+    "UseOf",
 ]
 
 Addresses = npt.NDArray[np.int64]
@@ -109,6 +111,18 @@ class Fenced(WarpEvent):
 
     semantics: Literal["acq_rel", "sc", "acquire", "release"]
     scope: str
+
+
+#: How an instruction uses a register so that nobody undoes it; lanes may leave out what they get from others.
+UseOf = Literal["value", "address", "condition", "exchanged"]
+
+
+@dataclass(eq=False)
+class Undefined(WarpEvent):
+    """An instruction of a front end uses what comes from registers that nothing had written in these lanes."""
+
+    opcode: str
+    use: UseOf
 
 
 @dataclass(eq=False)

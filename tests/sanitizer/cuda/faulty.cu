@@ -87,7 +87,87 @@ extern "C" __global__ void cancel_response_right(u32* g) {
   if (canceled(response)) g[lane()] = first(response);
 }
 
+// ---------------------------------------------------------------------------------------------------- Tensor Memory
+
+static __device__ u32 columns() {
+  asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 32;" ::"r"(at(s)) : "memory");
+  __syncwarp();
+  u32 taddr = s[0];
+  asm volatile("tcgen05.st.sync.aligned.32x32b.x1.b32 [%0], {%1};" ::"r"(taddr), "r"(threadIdx.x) : "memory");
+  asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory");
+  return taddr;
+}
+static __device__ void give_back(u32 taddr) {
+  asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 32;" ::"r"(taddr));
+}
+static __device__ u32 cell(u32 taddr) {
+  u32 x;
+  asm volatile("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%0}, [%1];" : "=r"(x) : "r"(taddr));
+  return x;
+}
+static __device__ void loaded() { asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory"); }
+
+extern "C" __global__ void tcgen05_wait(u32* g) {
+  u32 taddr = columns(), x = cell(taddr);
+  g[lane()] = x + 1;  // <- reported
+  loaded();
+  give_back(taddr);
+}
+// The compiler may compute before the wait, of which it knows nothing.
+extern "C" __global__ void tcgen05_wait_right(u32* g) {
+  u32 taddr = columns(), x = cell(taddr);
+  u32 y = 3 * x + 1;
+  asm volatile("" : "+r"(y));
+  loaded();
+  g[lane()] = y;
+  give_back(taddr);
+}
+extern "C" __global__ void tcgen05_wait_for_one_of_two(u32* g) {
+  u32 taddr = columns(), x = cell(taddr);
+  loaded();
+  x += cell(taddr);
+  if (__shfl_xor_sync(~0u, x, 1) > 3)  // <- reported
+    g[lane()] = x;
+  loaded();
+  give_back(taddr);
+}
+
 #else
+// ---------------------------------------------------------------------------------------------------- variables
+
+extern "C" __global__ void uninitialised_registers(float* g) {
+  float sum;
+  for (int i = 0; i < (int)g[0] + 8; i++) sum += g[i];
+  g[threadIdx.x] = sum;  // <- reported
+}
+// Who takes the first element without a comparison needs no value before that; who is not asked, never.
+extern "C" __global__ void uninitialised_registers_right(float* g) {
+  float best, sum;
+  bool first = true;
+  for (int i = 0; i < (int)g[0] + 8; i++, first = false)
+    if (first || g[i] > best) best = g[i];
+  if (threadIdx.x == 0) sum = best + g[1];
+  g[threadIdx.x] = __shfl_sync(~0u, sum, 0);
+}
+extern "C" __global__ void unset_in_some_lanes(float* g) {
+  float x;
+  if (threadIdx.x >= 8) x = g[64 + threadIdx.x];
+  for (int i = 16; i; i /= 2) x += __shfl_xor_sync(~0u, x, i);
+  if (threadIdx.x == 20) g[0] = x;  // <- reported
+}
+extern "C" __global__ void unset_condition(float* g) {
+  int count;
+  for (int i = 0; i < (int)g[0] + 8; i++)
+    if (g[i] == 0) count++;
+  if (count > 3) g[threadIdx.x] = 1;  // <- reported
+}
+extern "C" __global__ void unset_index(float* g) {
+  int at;
+  for (int i = 0; i < (int)g[0] + 8; i++)
+    if (g[i] > 7) at = i;
+  g[threadIdx.x] = g[64 + at];  // <- reported
+}
+
 // ---------------------------------------------------------------------------------------------------- memory
 
 extern "C" __global__ void shared_race(u32* g) {

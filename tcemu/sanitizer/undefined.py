@@ -1,0 +1,31 @@
+"""The rule about what a kernel's variables hold before anything is assigned to them, as far as it matters."""
+
+from __future__ import annotations
+
+from tcemu.machine.events import Undefined
+from tcemu.sanitizer.block import Block, Handlers
+from tcemu.sanitizer.report import lanes_of
+
+#: What an instruction does with a value, by its use.
+_DOES = {
+    "value": "uses a value that comes from",
+    "address": "has an address that comes from",
+    "condition": "depends on a condition that comes from",
+}
+_REMEDY = (
+    "Give the variable or array a value where it is declared: float sum = 0; float sums[8] = {}; A loop or a condition "
+    "that assigns it must reach each element, in each thread, before it is read."
+)
+
+
+class Variables:
+    """The registers of one block that nothing had written."""
+
+    def __init__(self, block: Block) -> None:
+        self._block = block
+        self.handlers: Handlers = {Undefined: self._used}
+
+    def _used(self, event: Undefined) -> None:
+        message = f"{event.opcode} {_DOES[event.use]} a variable to which nothing had been assigned"
+        lanes = tuple(lanes_of(event.by.active))
+        self._block.report("uninitialised-registers", event.by, message, what="a variable", lanes=lanes, remedy=_REMEDY)
