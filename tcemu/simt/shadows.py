@@ -197,6 +197,8 @@ class Shadows:
                 and each.of not in self.harmless]  # fmt: skip
         moves = tuple(each for each in effect.moves if self._lacks(each, may))
         results = tuple(each for each in effect.results if self._bit(each) & self._ever)
+        for slot in (*results, *self._taken_by(effect), *(slot for use in uses for slot in use.slots)):
+            self._shadow_of(slot)  # while there can be more of them
         for use in uses:
             self._found[effect.number, use] = self._program.slots.further()
         if uses or results or (self._ends(effect) and may):
@@ -229,7 +231,7 @@ class Shadows:
             lacking = move.meaning(ARRAYS, *shadows, *(value(frame, each) for each in move.plain))
             new[move.result] = bits_of(lacking if move.lanes is None else lacking[move.lanes(frame)])
         for slot, bits in new.items():
-            put(frame, self._shadow_of(slot), lanes_of(bits), lanes)
+            put(frame, self._of[slot], lanes_of(bits), lanes)
         self.tell(frame)
 
     @cached_property
