@@ -297,26 +297,31 @@ class Grid:
 
         `counts` does not get them: the front end counts what its native code executes.
         """
-        single = []
+        single: tuple[Observer, ...] = ()
         try:
             for observer, takes in self._takes:
                 if takes(event):
                     observer(event)
                 else:
-                    single.append(observer)
-            for number, mask, at in event.records() if single else ():
-                by, whole = event.by(number, mask), mask == self.cores[event.block][event.warp].present
-                instruction = event.table.rows[number].instruction
-                accessed = event.single(number, mask, at, by)
-                for observer in single:
-                    if event.table.sourced is not None and observer in self.sourced:
-                        observer(event.table.sourced(by, number))
-                    if getattr(observer, "follows", _every)(instruction, whole):
-                        observer(Issued(by, instruction))
-                    for each in accessed:
-                        observer(each)
+                    single += (observer,)
+            if single:
+                self._singly(event, single)
         except LaunchError as error:
             self.fail(error)
+
+    def _singly(self, event: Accesses, observers: Sequence[Observer]) -> None:
+        """Report native loads and stores, each by itself, to these observers."""
+        for number, mask, at in event.records():
+            by, whole = event.by(number, mask), mask == self.cores[event.block][event.warp].present
+            instruction = event.table.rows[number].instruction
+            accessed = event.single(number, mask, at, by)
+            for observer in observers:
+                if event.table.sourced is not None and observer in self.sourced:
+                    observer(event.table.sourced(by, number))
+                if getattr(observer, "follows", _every)(instruction, whole):
+                    observer(Issued(by, instruction))
+                for each in accessed:
+                    observer(each)
 
     def hears(self, kind: type[Event]) -> bool:
         """Whether some observer needs events of this kind.

@@ -130,17 +130,17 @@ def runs(words, ats, sorts, fields, listed, into, addresses):  # type: ignore[no
             into[made - 1, 5] = put
 
 
-@merged
-def _learn(record, knowns, leg, column, clock, lanewise, rows):  # type: ignore[no-untyped-def]
-    """Whether a record has ended for a leg's row; if so, it is known from now on: see records.learn."""
-    if not knowns[leg, record]:
+@njit(cache=True, nogil=True)
+def _learn(record, known, column, clock, lanewise, row):  # type: ignore[no-untyped-def]
+    """Whether a record has ended for a row; if so, it is known from now on: see records.learn."""
+    if not known[record]:
         first = column[record]
-        least = rows[leg, first]
+        least = row[first]
         if lanewise[record]:
             for lane in range(1, 32):
-                least = min(least, rows[leg, first + lane])
-        knowns[leg, record] = least > clock[record]
-    return knowns[leg, record]
+                least = min(least, row[first + lane])
+        known[record] = least > clock[record]
+    return known[record]
 
 
 @njit(cache=True, nogil=True)
@@ -173,17 +173,17 @@ def _gather(words, at, mask, base, shift, per, cells, lanes):  # type: ignore[no
     return count
 
 
-@njit(cache=True, nogil=True)
-def _note(sort, cells, lanes, written, reads, mine, own, knowns, leg, threads, column, clock, lanewise, previous, rows):  # type: ignore[no-untyped-def]
+@merged
+def _note(sort, cells, lanes, written, reads, mine, own, known, threads, column, clock, lanewise, previous, row):  # type: ignore[no-untyped-def]
     """An access to shared memory, as Quick.reads and Quick.writes note it. Return whether it was noted."""
     while True:
         if sort[WRITES]:
-            answer = store(written, reads, cells, knowns[leg], sort[FIRST], lanes, threads, own)
+            answer = store(written, reads, cells, known, sort[FIRST], lanes, threads, own)
         else:
-            answer = load(written, reads[mine], cells, knowns[leg], sort[FIRST], lanes, True, threads, own)
+            answer = load(written, reads[mine], cells, known, sort[FIRST], lanes, True, threads, own)
         if answer < 0:
             break
-        if answer == 0 or not _learn(answer, knowns, leg, column, clock, lanewise, rows):
+        if answer == 0 or not _learn(answer, known, column, clock, lanewise, row):
             return False
     _link(previous, sort[FIRST] >> 5, -1 - answer >> 5)
     return True
@@ -254,8 +254,8 @@ def advance(  # type: ignore[no-untyped-def]
                 continue
             count = _gather(words, at, mask, fields[which, BASE], scalars[SHIFT], per, cells, lanes)
             if not _note(
-                fields[which], cells[:count], lanes[:count], written, reads, reader, warps[log, OWN], knowns, leg,
-                threads, column, clock, lanewise, previous, rows,
+                fields[which], cells[:count], lanes[:count], written, reads, reader, warps[log, OWN],
+                knowns[leg], threads, column, clock, lanewise, previous, rows[leg],
             ):  # fmt: skip
                 return number, SINGLE
             continue

@@ -58,16 +58,16 @@ def load(written, reads, cells, known, first, lanes, needed, threads, own):  # t
     that the reads had before.
     """
     for place in range(len(cells)):
-        mark = written[cells[place]]
+        mark = written[np.uint64(cells[place])]
         if mark == 0 and needed:
             return 0
         if not known[mark >> 5] and not same_thread(mark, threads, own, lanes[place]):
             return mark >> 5
     before = 0
     for cell in cells:  # before any is set: lanes may load the same cell
-        before = max(before, reads[cell])
+        before = max(before, reads[np.uint64(cell)])
     for place in range(len(cells)):
-        reads[cells[place]] = first + lanes[place]
+        reads[np.uint64(cells[place])] = first + lanes[place]
     return -1 - before
 
 
@@ -80,22 +80,22 @@ def store(written, reads, cells, known, first, lanes, threads, own):  # type: ig
     """
     before = 0
     for place in range(len(cells)):
-        mark = written[cells[place]]
+        mark = written[np.uint64(cells[place])]
         if not known[mark >> 5] and not same_thread(mark, threads, own, lanes[place]):
             return mark >> 5
         before = max(before, mark)
     for reader in range(len(reads)):
         latest = 0
         for cell in cells:
-            latest = max(latest, reads[reader, cell])
+            latest = max(latest, reads[reader, np.uint64(cell)])
         if known[latest >> 5]:
             continue
         for place in range(len(cells)):
-            mark = reads[reader, cells[place]]
+            mark = reads[reader, np.uint64(cells[place])]
             if not known[mark >> 5] and not same_thread(mark, threads, own, lanes[place]):
                 return (mark if threads[latest >> 5] == own else latest) >> 5
     for place in range(len(cells)):
-        written[cells[place]] = first + lanes[place]
+        written[np.uint64(cells[place])] = first + lanes[place]
     return -1 - before
 
 
