@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,9 +15,12 @@ from tcemu.cuda.nvrtc import Answer, Request
 from tcemu.cuda.toolkit import toolkit
 from tcemu.errors import CompilationError
 from tcemu.extras import install_extra
+from tcemu.progress import PATIENCE, Progress
 
 #: Seconds that a compilation may take, and that the process may take to start.
 TIME_LIMIT = 300.0
+#: Seconds between two looks at whether there is an answer.
+_LOOK = 0.5
 
 _AFTERWARDS = "Your session continues; the next compilation starts a new process"
 
@@ -90,7 +94,8 @@ def ask(request: Request) -> Answer:
 
 def _next() -> Any:
     try:
-        return _held[1].next(TIME_LIMIT)
+        with Progress("NVRTC compiles", patience=PATIENCE) as bar:
+            return _answer(bar)
     except Silent:
         close()
         raise CompilationError(
@@ -103,6 +108,19 @@ def _next() -> Any:
     except BaseException:  # an interrupt: the result is no longer wanted
         close()
         raise
+
+
+def _answer(bar: Progress) -> Any:
+    """The next answer. Raises Silent if it does not come within the limit."""
+    until = time.monotonic() + TIME_LIMIT
+    while True:
+        left = until - time.monotonic()
+        try:
+            return _held[1].next(max(min(left, _LOOK), 0))
+        except Silent:
+            if left <= _LOOK:
+                raise
+            bar.show()
 
 
 def _gone(how: Ended) -> CompilationError:

@@ -111,7 +111,7 @@ def _device_code(
     header = messages.absent_header(logs[-1]) or (lost[0] if lost else "")
     there = near(header, places[0] if places else None) if header else None
     advice = f"{header} lies in {there}: include={str(there)!r}" if there else messages.not_found(lost)
-    raise messages.error(logs[-1], answer.failed, advice, logs[:-1])
+    raise messages.error(logs[-1], answer.failed, advice, logs[:-1], source, side.lines)
 
 
 def _far(log: str, name: str, files: Files, places: Iterable[Path]) -> bool:

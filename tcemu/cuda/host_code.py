@@ -138,10 +138,11 @@ class Macros:
 
 @dataclass(frozen=True)
 class DeviceSide:
-    """The source for NVRTC, with as many lines as the file, and the names of what was left out."""
+    """The source for NVRTC, with as many lines as the file; the names of what was left out, and the lines of each."""
 
     text: str
     left_out: tuple[str, ...]
+    lines: Mapping[str, range]
 
 
 def device_side(source: str, wrong: Collection[int] = (), macros: Macros | None = None) -> DeviceSide:
@@ -174,7 +175,8 @@ def device_side(source: str, wrong: Collection[int] = (), macros: Macros | None 
         start = match.start() if (match := _HEADLESS.search(raw, max(part.start - 400, 0), part.start)) else part.start
         text[start : part.end] = _blank(raw[start : part.end])
     ordered = sorted(gone, key=lambda part: part.start)
-    return DeviceSide(text.decode(), tuple(dict.fromkeys([*called, *(part.name for part in ordered if part.name)])))
+    lines = {part.name: range(part.first, part.last + 1) for part in ordered if part.name}
+    return DeviceSide(text.decode(), tuple(dict.fromkeys([*called, *lines])), lines)
 
 
 def _of_either_side(specifiers: re.Match[str]) -> str:

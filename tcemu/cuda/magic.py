@@ -23,7 +23,7 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tcemu.cells import CudaText, cuda_functions
-from tcemu.cuda import compiler, stored
+from tcemu.cuda import compiler, messages, stored
 from tcemu.errors import CompilationError, OperandError, UnknownKey, listing
 from tcemu.tracebacks import cell as running_cell
 
@@ -214,8 +214,7 @@ def _cells(shell: Any) -> dict[str, str]:
 
 def _elsewhere(shell: Any, said: str) -> Iterator[tuple[str, str]]:
     """Where earlier cells define what the compiler does not know: the cell, and the name."""
-    for word in dict.fromkeys(re.findall(r'(?:identifier|template) "(\w+)" is undefined|"(\w+)" is not a t', said)):
-        name = "".join(word)
+    for name in dict.fromkeys(messages.undefined(said)):
         for where, body in reversed(_cells(shell).items()):
             if re.search(rf"(?:#\s*define\s+|[\w>*&]\s+[*&]?){name}\b", _outermost(body)):
                 yield where, name

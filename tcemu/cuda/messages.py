@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import linecache
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 
+from tcemu.cuda import spelling
 from tcemu.cuda.host_code import SILENT
 from tcemu.cuda.toolkit import OWN
 from tcemu.errors import CompilationError, PtxError, counted, listing
@@ -19,8 +22,9 @@ _SHOWN = 8
 _HEAD = re.compile(
     r"^(?P<file>.+)\((?P<line>\d+)\): (?P<kind>(?:catastrophic |internal )?error|warning)(?: #[\w-]+)?: (?P<said>.*)$"
 )
-#: What is said about a line of CUDA's headers beside a complaint.
-_NOTE = re.compile(r"^(?:.*[\\/]nvidia[\\/].*|__nv_\w+\.h)\(\d+\): note ")
+#: What is said about a line beside a complaint; it says nothing new about CUDA's headers and built-in operators.
+_NOTE = re.compile(r"^(?P<file>.+)\((?P<line>\d+)\): note(?: #[\w-]+)?: (?P<said>.*)$")
+_KNOWN = re.compile(r"^(?:.*[\\/]nvidia[\\/].*|__nv_\w+\.h)\(|note #3328-D: built-in ")
 #: A complaint about no line.
 _AT_END = re.compile(r"^At end of source: error: .*$", re.MULTILINE)
 _NO_FILE = re.compile(r'cannot open source file "([^"]+)"')
@@ -62,6 +66,17 @@ _ADVICE = {
     r'identifier "(import|from|def|print)" is undefined': (
         "{0} is Python's; a cell that begins with %%cuda is CUDA C++ to its end, and Python goes into another one"
     ),
+    r"operand types are: .*\b(?:uint3|dim3)\b": (
+        "threadIdx, blockIdx, blockDim and gridDim have three parts, each a number: threadIdx.x comes first"
+    ),
+    r"operand types are: (half|__half|__nv_bfloat16) [-+*/] (?:double|float|int)|"
+    r"operand types are: (?:double|float|int) [-+*/] (half|__half|__nv_bfloat16)": (
+        "Both operands must be of one type: write the number as {0}{1}(1.5f)"
+    ),
+    r"expression must have a constant value\n.*\[": (
+        "The compiler must know the size of an array: a number, constexpr or a template's argument. For shared memory "
+        "whose size the launch decides: extern __shared__ float name[]; and shared= of the launch, in bytes"
+    ),
     r"unrecognized option (\S+) found": (
         "{0} is no option of NVRTC, the compiler; in a cell, %%cuda --help shows what there is"
     ),
@@ -95,6 +110,8 @@ _DECLARED = {
 _UNDECLARED = re.compile(
     r"is undefined|complete (?:object )?type|namespace name|has no member|does not apply here|is not a template"
 )
+_UNKNOWN = re.compile(r'(?:identifier|template) "(\w+)" is undefined|"(\w+)" is not a t')
+EMPTY: Mapping[str, range] = MappingProxyType({})
 _NAMES = "__nv_name_map"  # NVRTC's file of name expressions
 
 
@@ -121,41 +138,91 @@ def messages(log: str) -> Iterator[Message]:
             more.append(text.rstrip())
             continue
         if begun is not None:
-            wrong = "error" in begun["kind"]
-            yield Message(begun["file"], int(begun["line"]), wrong, begun["said"], tuple(_kept(more)))
+            file, line = begun["file"], int(begun["line"])
+            excerpt = tuple(_as_written(file, line, each) for each in _kept(more))
+            yield Message(file, line, "error" in begun["kind"], begun["said"], excerpt)
         begun, more = head, []
+
+
+def _as_written(file: str, line: int, shown: str) -> str:
+    """A line of a complaint; the user's own as it stands there, not with blanks for what was left out."""
+    written = f"  {linecache.getline(file, line).rstrip()}"
+    blanked = len(shown) <= len(written) and shown.strip() != ""
+    same = blanked and all(one in (" ", other) for one, other in zip(shown, written, strict=False))
+    return written if same else shown
 
 
 def _kept(lines: Iterable[str]) -> Iterator[str]:
     """What belongs to a complaint: the text up to an empty line, without remarks and notes on CUDA's headers."""
-    of_headers = False
+    known = False
     for text in lines:
         if not text.strip():
             return
+        note = _NOTE.match(text)
         if not text.startswith(" "):
-            of_headers = bool(_NOTE.match(text))
-        if not of_headers and not re.match(r"Remark: |Compilation terminated|\d+ errors? detected", text):
-            yield text
+            known = bool(note and _KNOWN.search(text))
+        if not known and not re.match(r"Remark: |Compilation terminated|\d+ errors? detected", text):
+            yield f"{place(note['file'], int(note['line']))}: note: {note['said']}" if note else text
 
 
-def error(log: str, failed: str = "", advised: str = "", earlier: Sequence[str] = ()) -> CompilationError:
+def error(
+    log: str,
+    failed: str = "",
+    advised: str = "",
+    earlier: Sequence[str] = (),
+    source: str = "",
+    gone: Mapping[str, range] = EMPTY,
+) -> CompilationError:
     """The error that shows what NVRTC said, last and, in `earlier` logs, before more of the host's code was left out.
 
     What it has said from the start is shown; if there is nothing of that kind, what it said last, and which headers it
-    did not find.
+    did not find. `source` is the text; `gone` are the lines of what was left out of it, by name: if it is that which is
+    missing, what was wrong with it comes first.
     """
     errors = [each for each in messages(log) if each.error]
     before = [[each for each in messages(other) if each.error] for other in earlier]
     lasting = [each for each in errors if before and each in before[0]]
     headers = [each for each in chain(*before) if _NO_FILE.search(each.said) and not lasting]
-    errors = _first_of_their_line([*(lasting or errors), *headers])
-    shown = [str(each) for each in errors[:_SHOWN]] or _AT_END.findall(log)
+    missing = [name for each in errors for name in undefined(each.said) if name in gone]
+    causes = [each for each in chain(*before[:1]) if any(each.line in gone[name] for name in missing)]
+    errors = _first_of_their_line([*causes, *(lasting or errors), *headers])
+    shown = [str(each) for each in errors[:_SHOWN]] or list(dict.fromkeys(_AT_END.findall(log)))
     left = f"... and {counted(len(errors) - _SHOWN, 'error')} more" if len(errors) > _SHOWN else ""
     hint = advised or _foreign(errors) or advice(log) or next(filter(None, (advice(str(each)) for each in headers)), "")
+    if missing and not causes:
+        hint = (
+            f"{missing[0]} is host code and left out: what a kernel uses has __device__ and nothing of the host in it"
+        )
+    elif source and not hint:
+        hint = spelling.annotation(source) or _unclosed(source, shown) or _misspelt(errors, source)
     text = "\n\n".join(filter(None, [*(shown or [log.strip() or failed]), left, hint]))
     made = CompilationError(text)
     made.verbatim = True
     return made
+
+
+def _unclosed(source: str, shown: Sequence[str]) -> str:
+    """Which brackets of a source that has no end are not closed."""
+    if not any("At end of source" in each for each in shown):
+        return ""
+    opened: list[int] = []
+    for bracket in re.finditer("[{}]", SILENT.sub(lambda each: re.sub(r"[^\n]", " ", each[0]), source)):
+        if bracket[0] == "{":
+            opened.append(source.count("\n", 0, bracket.start()) + 1)
+        elif opened:
+            opened.pop()
+    lines = "line" if len(opened) == 1 else "lines"
+    return f"No }} closes what {{ begins in {lines} {listing(map(str, opened), 'and')}" if opened else ""
+
+
+def _misspelt(errors: Sequence[Message], source: str) -> str:
+    """What may be wrong with the first name that nobody has declared."""
+    name = next((name for each in errors for name in undefined(each.said)), "")
+    if not name:
+        return ""
+    if re.search(rf"\b{name}\s*\([^;{{}}]*\)\s*\{{", SILENT.sub("", source)):
+        return f"{name} is defined below its use: move it up, or declare it first"
+    return spelling.meant(name, source)
 
 
 def _first_of_their_line(errors: Iterable[Message]) -> list[Message]:
@@ -223,11 +290,16 @@ def absent_header(log: str) -> str:
     return named[1] if named else ""
 
 
+def undefined(said: str) -> list[str]:
+    """The names that a complaint says nobody has declared."""
+    return ["".join(each) for each in _UNKNOWN.findall(said)]
+
+
 def advice(log: str) -> str:
     """What to do about what NVRTC says; empty if there is nothing to add."""
     for said, text in _ADVICE.items():
         if fits := re.search(said, log):
-            return text.format(*fits.groups())
+            return text.format(*fits.groups(default=""))
     first = next((each for each in messages(log) if each.error), None)
     if first is None or not _UNDECLARED.search(first.said):
         return ""

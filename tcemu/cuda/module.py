@@ -15,7 +15,7 @@ from typing import Any
 from tcemu import ptx
 from tcemu.arguments import explained
 from tcemu.assembly.lines import unescaped
-from tcemu.cuda import compiler, messages, options, stored
+from tcemu.cuda import compiler, messages, options, spelling, stored
 from tcemu.cuda.device_code import NEWER, in_either_dialect
 from tcemu.cuda.headers import HOST
 from tcemu.cuda.nvrtc import Answer, Request
@@ -238,8 +238,11 @@ def _read(source: str | os.PathLike[str], name: str) -> tuple[str, str, Path]:
 
 def _remember(name: str, text: str) -> None:
     """Let messages quote the lines of a source that has no file."""
-    if name not in linecache.cache and not Path(name).is_file():
-        linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
+    lines = text.splitlines(keepends=True)
+    known: Any = linecache.cache.get(name)
+    same = known and known[2][1:] == lines[1:]  # of a cell, the first line is the magic's
+    if not same and not Path(name).is_file():
+        linecache.cache[name] = len(text), None, lines, name
 
 
 def _with_own_names(text: str, paths: Mapping[str, str]) -> str:
@@ -274,6 +277,8 @@ def host_code_in_words(module: Module) -> str:
     """What to do instead of running the host code that was left out; empty if there was none."""
     if not module.left_out:
         return ""
+    if misspelt := spelling.annotation(module.source):
+        return misspelt
     verb = "is" if len(module.left_out) == 1 else "are"
     shown = listing([*module.left_out[:4], *(["others"] if len(module.left_out) > 4 else [])], "and")
     return f"{shown} {verb} host code, which tcemu does not run: {_call_in_words(module)}"

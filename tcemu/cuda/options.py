@@ -29,6 +29,8 @@ def chosen(options: str | Iterable[str]) -> tuple[str, tuple[str, ...]]:
     for word in rest:
         if word in ("-arch", "--gpu-architecture", "--arch"):
             word = f"-arch={next(rest, '')}"  # noqa: PLW2901 - the two words are one option
+        elif word in ("-std", "--std"):
+            word = f"-std={next(rest, '')}"  # noqa: PLW2901 - likewise
         if named := _ARCH.fullmatch(word):
             arch = f"sm_{named[1]}"
         elif word in _NVCC_PAIRS or word.startswith("-gencode"):

@@ -123,7 +123,10 @@ class GlobalMemory(Bytes):
         written = [each for each in self._buffers.values() if self._changed(each[1], each[2])]
         for name, array, _ in written:
             if not array.flags.writeable:
-                raise LaunchError(f"the kernel wrote to {name}, an array that is read-only")
+                raise LaunchError(
+                    f"the kernel wrote to {name}, which is read-only: pass a numpy array that can be written; for a "
+                    "struct, one whose dtype has its members"
+                )
             for other, view, _ in self._buffers.values():
                 if view is not array and np.may_share_memory(view, array) and np.shares_memory(view, array):
                     raise LaunchError(

@@ -22,6 +22,8 @@ from tcemu.simt.arguments import Behind
 
 Array = npt.NDArray[Any]
 _POINTER = 8
+#: Integers of 16 bytes, which numpy does not have, and whether they have a sign.
+_HUGE = {"__int128": True, "unsigned __int128": False}
 #: The kinds and sizes of elements that can be addresses.
 _ADDRESSES = ("u", 8), ("i", 8)
 
@@ -88,13 +90,14 @@ class _Argument:
         row = element(to)
         several = vector(to)
         if row is not None and not _same(row, value.dtype) and not _complex(several, value.dtype):
-            wanted = f"np.{row.dtype.name if not row.raw else row.dtype}"
+            wanted = f"{row.dtype.type.__module__.replace('numpy', 'np')}.{row.dtype.name}"
             same = value.dtype.isnative and value.dtype.itemsize == row.dtype.itemsize
             viewed = f".view({wanted}) is the same bytes, " if same else ""
+            written = "" if self.parameter.type.startswith("const ") else ", which the kernel would write instead"
             raise self._misfit(
                 f"points to elements of {to}, {wanted}",
-                f"got an array of {value.dtype}. Make the array with that dtype: {viewed}.astype({wanted}) is a copy, "
-                "which the kernel would write instead",
+                f"got an array of {value.dtype}. Make the array with that dtype: {viewed}.astype({wanted}) is a "
+                f"copy{written}",
             )
         if several and value.dtype.kind != "c" and value.size % several[1]:
             got = f"got {value.size} numbers, not a multiple of {several[1]}"
@@ -184,6 +187,8 @@ class _Argument:
     def _untyped(self) -> Any:
         """A parameter of a type that only the kernel knows, as an enum: by PTX's type."""
         to, value = self.parameter, self.value
+        if (signed := _HUGE.get(to.type)) is not None and is_whole(value):
+            return self._huge(int(value), signed=signed)
         if to.ptx in ("f32", "f64"):
             return self._scalar(Scalar(np.dtype(f"f{to.size}")))
         if to.ptx == "b8" or to.size not in (1, 2, 4, 8):
@@ -198,6 +203,12 @@ class _Argument:
             opaque = f"has {to.size} bytes of a type that PTX does not say"
             raise self._misfit(opaque, f"write np.float{8 * to.size}({value})")
         return self._whole(Scalar(np.dtype("i8" if is_whole(value) and value < 0 else "u8")), value)
+
+    def _huge(self, value: int, *, signed: bool) -> bytes:
+        try:
+            return value.to_bytes(16, "little", signed=signed)
+        except OverflowError:
+            raise self._misfit(f"is {'-2**127 to 2**127' if signed else '0 to 2**128'} - 1", f"got {value}") from None
 
     def _misfit(self, wanted: str, got: str) -> OperandError:
         return OperandError(f"{self.name}, {wanted}; {got}")

@@ -11,7 +11,7 @@ import numpy as np
 
 from tcemu import simt
 from tcemu.assembly import Function
-from tcemu.errors import LaunchError, briefly
+from tcemu.errors import LaunchError, OperandError, briefly
 from tcemu.machine.launch import Launch
 from tcemu.ptx.arguments import checked
 from tcemu.ptx.signature import Parameter, described, parameters
@@ -99,6 +99,11 @@ class Kernel:
         names = [each.name for each in self.parameters if each.name in options]
         if names and len(args) < len(self.parameters):
             raise LaunchError(f"{self.name} takes its arguments in their order, without names: not {names[0]}=")
+        if len(args) + 2 == len(self.parameters):
+            raise OperandError(
+                f"{self} takes {len(self.parameters)} arguments; got {len(args)} behind the grid, {briefly(grid)}, and "
+                f"the block, {briefly(block)}, which come before them: {self.name}[grid, block](...)"
+            )
         values = checked(self.name, self.parameters, args)
         return self.executable.launch(grid, block, *values, **options)
 

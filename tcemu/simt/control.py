@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.assembly import Arguments, Immediate, Instruction, Label, Operand, Register, Sink, Symbol, Variable
+from tcemu.assembly.names import demangle
 from tcemu.errors import LaunchError
 from tcemu.machine.masks import LANES, bits_of, lanes_of
 from tcemu.simt import library, values
@@ -126,7 +127,8 @@ def call(program: Program, number: int, text: Instruction) -> Act:
             return lambda frame: known(frame, takes, gives)
         name = program.code.module.aliases.get(target.name, target.name)
         if name not in program.layout.functions:
-            raise Unsupported(f"the module does not define {target.name}, and tcemu has no such function")
+            called = demangle(target.name)
+            raise Unsupported(f"the module only declares {called}: nothing defines it, and tcemu has no such function")
     return _Calling(program, returns, arguments, number, target)
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tcemu.cuda import messages, options
-from tcemu.errors import OperandError
+from tcemu.cuda import compile, messages, options  # noqa: A004 - tcemu's
+from tcemu.errors import CompilationError, OperandError
 
 LOG = """k.cu(2): warning #177-D: variable "unused" was declared but never referenced
       int unused;
@@ -77,7 +77,7 @@ def test_absent_headers_and_names():
     ("given", "arch", "kept"),
     [
         ("-arch=sm_80 -O3 --use_fast_math", "sm_80", ("--use_fast_math",)),
-        ("-arch sm_90a -std=c++20 --expt-relaxed-constexpr -lcublas", "sm_90a", ("-std=c++20",)),
+        ("-arch sm_90a -std c++20 --expt-relaxed-constexpr -lcublas", "sm_90a", ("-std=c++20",)),
         ("-gencode arch=compute_90a,code=sm_90a -Xptxas -v -maxrregcount=64", "sm_90a", ("-maxrregcount=64",)),
         ("--gpu-architecture=compute_75 -lineinfo -o out.ptx -ptx", "sm_75", ()),
         (["-gencode=arch=compute_80,code=sm_80", "-DX=1 2"], "sm_80", ("-DX=1 2",)),
@@ -158,3 +158,44 @@ def test_advice_names_the_header_that_is_missing(said, line, advice):
     told = messages.advice(f"k.cu(5): error: {said}\n      {line}\n      ^\n")
     assert told.startswith(advice)
     assert bool(told) == bool(advice)
+
+
+#: By what is wrong: what a kernel does, what stands before or, from the second @ on, behind it; what is said.
+MISTAKES = {
+    "a variable of CUDA": ("x[threadidx.x] = 1;", "threadidx: did you mean threadIdx?"),
+    "a function of CUDA": ("__synchthreads();", "__synchthreads: did you mean __syncthreads?"),
+    "its own name": ("int width = 3; x[0] = widht;", "widht: did you mean width?"),
+    "nothing near": ("x[0] = nowhere_to_be_found;", ""),
+    "all of threadIdx": ("x[threadIdx] = 1;", "threadIdx, blockIdx, blockDim and gridDim have three parts"),
+    "a size": ("int s[blockDim.x]; x[0] = s[0];", "extern __shared__ float name[]"),
+    "a half and a number": ("half h = x[0]; h = h + 1.0; x[0] = h;", "write the number as half(1.5f)"),
+    "below": ("x[0] = later(3);@@__device__ int later(int y) { return y; }", "later is defined below its use: move it"),
+    "no end": ("if (x) { x[0] = 1;", "No } closes what { begins in line 3"),
+    "a quote": ("x[0] = 'ab'; char* s = \"x;", "{ x[0] = 'ab'; char* s"),
+    "another's mistake": ("x[0] = Mine().x;@struct Mine { int x; nothing y; };", '"nothing" is undefined'),
+    "the host's": ("x[0] = f();@int f() { cudaDeviceSynchronize(); return 1; }", "f is host code and left out"),
+    "an annotation": ("x[0] = f();@__devise__ int f() { return 1; }", "__devise__ is none of CUDA's words."),
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("nvrtc")
+@pytest.mark.parametrize("what", MISTAKES)
+def test_messages_say_what_is_meant(what):
+    lines, says = MISTAKES[what]
+    kernel, before, behind = [*lines.split("@"), "", ""][:3]
+    source = f"#include <cuda_fp16.h>\n{before}\n__global__ void k(int* x) {{ {kernel} }}\n{behind}\n"
+    with pytest.raises(CompilationError) as raised:
+        compile(source, name="mistakes.cu")
+    assert says in str(raised.value)
+    assert "did you mean" in says or "did you mean" not in str(raised.value)
+
+
+def test_notes_are_about_lines_of_the_cell_and_say_something_new():
+    line = "      x[threadIdx] = y[n];\n       ^\n"
+    built_in = f"k.cu(3): note #3328-D: built-in operator[](<pointer to object>, <ptrdiff_t>) does not match\n{line}"
+    told = (
+        f"k.cu(3): error: no operator\n{line}{built_in}k.cu(3): note #2689-D: the value of n cannot be used\n{line}\n"
+    )
+    assert str(next(messages.messages(told))) == (
+        f"k.cu:3: no operator\n{line}k.cu:3: note: the value of n cannot be used\n{line}".rstrip()
+    )

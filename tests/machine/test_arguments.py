@@ -190,7 +190,7 @@ def test_a_read_only_array_is_read_and_not_written():
     array = np.arange(32, dtype=np.int32)
     array.flags.writeable = False
     run(lambda warp, p: warp.ld_global(p.at(warp.laneid)), array)
-    with pytest.raises(LaunchError, match="wrote to argument 0, an array that is read-only"):
+    with pytest.raises(LaunchError, match="wrote to argument 0, which is read-only"):
         run(increment, array)
     assert array.tolist() == list(range(32))
     spread = np.broadcast_to(np.int32(5), (8,))

@@ -71,6 +71,9 @@ def test_a_view_is_advised_where_it_has_the_bytes(dtype, views):
     with pytest.raises(OperandError, match=r": .*\.astype\(np.float32\) is a copy") as caught:
         passed("float* x", np.zeros(8, dtype))
     assert (".view(np.float32) is the same bytes" in str(caught.value)) == views
+    assert str(caught.value).endswith("copy, which the kernel would write instead")
+    with pytest.raises(OperandError, match=r"is a copy$"):
+        passed("const float* x", np.zeros(8, dtype))
 
 
 def test_vectors_and_structs_by_value():
@@ -83,6 +86,7 @@ def test_vectors_and_structs_by_value():
     assert passed("Point p", record, 8, "b8") == record.tobytes()
     assert passed("Mode m", 2, 4, "u32") == 2  # an enum
     assert passed("float2 k", 1 + 2j, 8) == np.array([1, 2], np.float32).tobytes()
+    assert passed("__int128 n", -3, 16, "b8") == b"\xfd" + 15 * b"\xff"
     assert passed("CUtensorMap m", MAP, 128, "b8") is passed("const void* m", MAP) is MAP
 
 
@@ -118,6 +122,8 @@ REFUSED = {
     "negative": ("unsigned int n", -1, "is 0 to 4294967295; got -1"),
     "text": ("float k", "2", "is a number; got '2'"),
     "complex": ("float k", 1j, "is a number; got 1j"),
+    "huge": ("unsigned __int128 n", -1, "is 0 to 2**128 - 1; got -1"),
+    "bf16": ("__nv_bfloat16* x", X, f"{POINTER} __nv_bfloat16, ml_dtypes.bfloat16; got an array of float32"),
     "overflow": ("float k", 1e39, "is a number of float32; 1e+39 is too large for it"),
     "too many": ("float2 v", (1, 2, 3), "has 2 numbers: pass a tuple of them; got (1, 2, 3)"),
     "a map": ("int n", MAP, "is not a CUtensorMap or a pointer to one; got a tensor map"),
@@ -128,7 +134,7 @@ REFUSED = {
 def test_what_does_not_fit_is_refused(name):
     declaration, value, told = REFUSED[name]
     with pytest.raises(OperandError) as caught:
-        passed(declaration, value, 8 if "float2 v" in declaration else 0)
+        passed(declaration, value, {"float2": 8, "unsigned __int128": 16}.get(declaration[:-2], 0))
     assert str(caught.value).startswith(f"f: argument 0, {declaration}, {told}")
 
 

@@ -57,6 +57,14 @@ def test_what_is_no_grid_and_block(configuration, told):
     assert told in str(caught.value)
 
 
+def test_arguments_that_are_taken_for_the_grid_and_the_block():
+    text = TEXT.replace("count(.param .u64 x) DIRECTIVE", "f(.param .u64 x, .param .u32 a, .param .u32 b)")
+    with pytest.raises(
+        OperandError, match=r"takes 3 arguments; got 1 behind the grid, 8, and the block, 2, which come"
+    ):
+        ptx.load(text)["f"](8, 2, np.zeros(1, np.uint32))
+
+
 def test_a_kernel_is_no_attribute_of_its_module():
     module = kernel().module
     with pytest.raises(AttributeError, match=r"a module of kernels has no attribute 'count'; it is module\['count'\]"):
@@ -146,7 +154,7 @@ def test_what_does_not_fit_behind_a_pointer(rows, n, told):
 
 def test_what_lies_behind_a_pointer_is_read_only():
     a, b, x = (np.zeros(1, np.int32) for _ in range(3))
-    with pytest.raises(LaunchError, match="the kernel wrote to what argument n points to, an array that is read-only"):
+    with pytest.raises(LaunchError, match="the kernel wrote to what argument n points to, which is read-only"):
         pointers("st.global.u32 [%rd2+12], %r1;")[1, 1]([a, b], params(7, x))
     with pytest.raises(LaunchError, match=r"gets a pointer to a tensor map or a struct.*by itself"):
         tcemu.Stream(target="sm_90").launch(pointers(), 1, 1, ([a, b], params(7, x)))

@@ -150,7 +150,7 @@ def test_a_failed_assert_says_where_and_who():
 def test_a_function_that_nobody_defines_is_named_with_its_line():
     before = ".extern .func cudaLaunchDevice(.param .b64 a);\n"
     body = "{ .param .b64 a;\n st.param.b64 [a], %rd1;\n call cudaLaunchDevice, (a);\n }"
-    with pytest.raises(simt.Unsupported, match=r"k: line \d+ of test.ptx: call: the module does not define cudaLaunch"):
+    with pytest.raises(simt.Unsupported, match=r"k: line \d+ of test.ptx: call: the module only declares cudaLaunch"):
         kernel(body, before=before)
 
 
