@@ -95,7 +95,7 @@ class Batch:
     @property
     def joint(self) -> bool:
         """Whether the logs of several warps can be noted together: all their accesses have sorts."""
-        return not self._mixed and self._end == len(self._words) and self._block.records.fresh(self._warps)
+        return not self._mixed and self._end == len(self._words) and self._block.records.fresh({*self._warps})
 
     def run(self, passes: Passes = int) -> int:
         """Note the records, one after the other; return how many words they have.
@@ -218,7 +218,7 @@ class Batch:
         plan, records, loads = self._plan, self._block.records, self._block.clocks.loads
         for log in plan.loads:
             loads[self._warps[log]] = True
-        if records.fresh(self._warps):
+        if records.fresh({*self._warps}):
             made, rows = self._owners.records, [self._block.clocks.rows[self._warps[0]], *self._rows[1:]]
             legs = np.array(self._legs, np.intp)[made.log]
             self._first = records.several(made, [rows[leg] for leg in legs.tolist()], self._times[legs, made.warp])
@@ -294,15 +294,17 @@ class Batch:
         """
         races, room, fields = self._block.section(GlobalRaces), self._batches.room, self._fields
         count = self._kernels.runs(self._words, self._ats, self._sorts, fields, listed, room.runs, room.addresses)
-        lines, owners, plan, loads = self._batches.lines, self._owners, self._plan, self._block.clocks.loads
+        lines, table, plan = self._batches.lines, self._logs.table, self._plan
+        loads = self._block.clocks.loads
         runs = room.runs[:count].tolist()
         addresses, times = room.addresses[: runs[-1][-1]].tobytes(), self._times.tolist()
         for sort, same, low, high, begin, end in runs:
-            line = lines.get((owners, sort, same))
-            if line is None:
-                line = lines[owners, sort, same] = self._line(races, sort, same)
             log = plan.logs[sort]
             warp = self._warps[log]
+            key = table, warp, *plan.kinds[sort], same
+            line = lines.get(key)
+            if line is None:
+                line = lines[key] = self._line(races, sort, same)
             loads[warp] = True
             races.list(line, addresses[8 * begin : 8 * end], (low, high), times[self._legs[log]][warp])
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tcemu.backend import backend
-from tcemu.machine.events import Accessed, Accesses, BarrierCompleted
+from tcemu.machine.events import Accessed, Accesses, AccessTable, BarrierCompleted
 from tcemu.machine.events.batches import HEAD
 from tcemu.sanitizer.barriers import Barriers
 from tcemu.sanitizer.batch import NOTHING_FAR, NOTHING_NEAR, ONE, Batch, Passes, Room
@@ -25,7 +25,7 @@ from tcemu.sanitizer.global_races import GlobalRaces
 from tcemu.sanitizer.global_shadow import Line
 from tcemu.sanitizer.grid import thread_of
 from tcemu.sanitizer.heap import HeapBytes
-from tcemu.sanitizer.plans import Logs, Owners, Plan
+from tcemu.sanitizer.plans import Logs, Plan
 from tcemu.sanitizer.rules.stores import Stores
 from tcemu.sanitizer.shared import SharedMemory
 from tcemu.sanitizer.stored_tiles import StoredTiles
@@ -69,9 +69,10 @@ class Batches:
             rooms.append(Room(kernels))
         self.room = rooms[0]
         self._known: dict[tuple[str, bool], bool] = {}
-        #: what the kernel needs to know of warps, by plan; lines of loads from global memory, by their sort and lanes
+        #: what the kernel needs to know of warps, by plan
         self._warps: dict[tuple[Plan, tuple[int, ...], tuple[int, ...]], Array] = {}
-        self.lines: dict[tuple[Owners, int, int], Line] = {}
+        #: lines of loads from global memory, by table, warp, instruction, mask, and whether all lanes load the same
+        self.lines: dict[tuple[AccessTable, int, int, int, int], Line] = {}
 
     def __call__(self, event: Accesses) -> None:
         """Note all accesses of a log."""
@@ -128,13 +129,11 @@ class Batches:
         if found is None:
             kernels, block = self.kernels, self.block
             found = self._warps[plan, warps, legs] = np.zeros((len(warps), kernels.WARP), np.int64)
-            found[:, kernels.LEG] = legs
-            loads = set(plan.loads)
-            for log, warp in enumerate(warps):
-                if log in loads:
-                    found[log, kernels.READER] = block.shadow.row_of(warp)
-                found[log, kernels.OWN] = THREAD + 32 * warp
-                found[log, kernels.FAR_OWN] = thread_of(block.neighbour.number, warp)
+            found[:, kernels.LEG], found[:, kernels.OWN] = legs, warps
+            found[:, kernels.FAR_OWN] = found[:, kernels.OWN] + thread_of(block.neighbour.number, 0)
+            found[:, kernels.OWN] = THREAD + 32 * found[:, kernels.OWN]
+            for log in plan.loads:
+                found[log, kernels.READER] = block.shadow.row_of(warps[log])
         return found
 
     def knows(self, space: str, writes: bool) -> bool:

@@ -76,6 +76,8 @@ class Plan:
     def __init__(self, table: AccessTable, sorts: list[list[int]], kernels: ModuleType) -> None:
         self.rows = [table.rows[number] for number, *_ in sorts]
         self.masks, self.logs = [mask for _, mask, *_ in sorts], [log for *_, log in sorts]
+        #: by sort, the instruction and the mask
+        self.kinds = [(number, mask) for number, mask, *_ in sorts]
         self.lanes = [table.lanes(mask) for mask in self.masks]
         spaces = [space for _, _, space, *_ in sorts]
         #: the sorts of accesses to shared memory, the logs with loads among them, and whether there are stores
