@@ -74,7 +74,7 @@ _HOST_WORDS = re.compile(
 )
 #: What stays of a part that is left out: the file's other #if and #endif are about it.
 _CONDITION = re.compile(rb"^[ \t]*#[ \t]*(?:if|el|endif)\w*\b(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
-_AHEAD = re.compile(rb"__(?:global|device)__\s*\Z")
+_AHEAD = re.compile(rb"^(?![ \t]*#)[^\n]*\b(__(?:global|device)__)\s*\Z", re.MULTILINE)
 _HEADLESS = re.compile(rb"\btemplate\s*<[^;{}()]*>\s*\Z")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 #: What a file, a namespace, extern "C" {}, a template and #if hold, one inside another.
@@ -238,8 +238,8 @@ def _of_one(node: Node) -> bool:
 def _part(node: Node, inner: Node, raw: bytes) -> Part:
     body = inner.child_by_field_name("body")
     # where the parser has lost its way, __global__ may stand before what it takes for the function
-    before = max(node.start_byte - 40, 0)
-    start = match.start() if (match := _AHEAD.search(raw, before, node.start_byte)) else node.start_byte
+    before = max(node.start_byte - 200, 0)
+    start = match.start(1) if (match := _AHEAD.search(raw, before, node.start_byte)) else node.start_byte
     head = raw[start : body.start_byte if body else node.end_byte].decode(errors="replace")
     text = SILENT.sub(" ", raw[node.start_byte : node.end_byte].decode(errors="replace"))
     end = node.end_byte + (raw[node.end_byte : node.end_byte + 1] == b";")

@@ -192,6 +192,11 @@ void h() { std::sort(1, 2); }
     assert device_side(source).left_out == ("g", "h")
 
 
+def test_a_macro_annotates_no_function_behind_it():
+    source = "#define DEVICE __device__\n\nint devices() { return cudaGetDeviceCount(0); }\n"
+    assert device_side(source).left_out == ("devices",)
+
+
 def test_comments_and_strings_are_no_code():
     source = """struct Params {  // what at::PhiloxCudaState holds; see std::vector
     int n; /* exit(1) */
