@@ -9,18 +9,18 @@ from typing import Any
 
 from tcemu.cuda import compiler, messages
 from tcemu.cuda.headers import HOST, TORCH, beside, for_host, hosts, near
-from tcemu.cuda.host_code import Macros, device_side, mentions_device
+from tcemu.cuda.host_code import Files, Macros, device_side, mentions_device, without_restrict
 from tcemu.cuda.nvrtc import Answer, Request
 from tcemu.errors import CompilationError
 
 #: What a source is compiled as if it is not C++17.
 NEWER = "-std=c++20"
-#: Files of the user: path and text, by the name that an #include has for them.
-Files = dict[str, tuple[str, str]]
 #: What was asked last, the answer, the names of what was left out, the files.
 Compiled = tuple[Request, Answer, tuple[str, ...], Files]
 #: Parts of C++'s library that g++ brings along with others.
 _STD = "-include=tcemu_std.h"
+#: What PyTorch builds extensions with: there, a Half becomes a __half in one way only.
+_EXTENSION = ("-D__CUDA_NO_HALF_CONVERSIONS__", "-D__CUDA_NO_BFLOAT16_CONVERSIONS__")
 #: Times that host code and headers which a source lacks are left out, at most.
 _TRIES = 24
 #: Answers that are kept, and what was asked: running a cell again costs nothing.
@@ -83,11 +83,17 @@ def _device_code(
         if messages.lacks_std(answer.log) and _STD not in flags:
             flags = (*flags, _STD)
             continue
+        if TORCH in absent.values() and messages.ambiguous(answer.log) and _EXTENSION[0] not in flags:
+            flags = (*flags, *_EXTENSION)
+            continue
         if header and header not in absent and (side.left_out or any(each.left_out for each in sides.values())):
             absent[header] = ""
             continue
         if _far(answer.log, name, files, places):
             text, files = beside(source, places, angles=True)
+            continue
+        if messages.refuses_restrict(answer.log) and (freed := without_restrict(text, files)) != (text, files):
+            text, files = freed
             continue
         more = {
             file: messages.wrong_lines(answer.log, called) | messages.wrong_lines(answer.log, file)

@@ -18,6 +18,8 @@ from tcemu.extras import require
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
+#: Files of the user: path and text, by the name that an #include has for them.
+Files = dict[str, tuple[str, str]]
 #: What stands before the body of a function that a GPU can run.
 _DEVICE = re.compile(r"\b(__global__|__device__|constexpr|consteval)\b")
 _ANNOTATED = re.compile(r"\b__(?:global|device|constant)__\b")
@@ -55,6 +57,8 @@ _ASM = re.compile(
 )
 #: What says nothing about a part: comments and strings.
 SILENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"", re.DOTALL)
+#: What follows the name of a type rather than `*`, `&` or `* const`.
+_RESTRICT = re.compile(r"(?<=[\w>]\s)(?<!const\s)(?<!volatile\s)\s*__restrict(?:__)?\b")
 #: What nvcc's --extended-lambda wants and NVRTC, for which all is for the device, refuses: [=] __device__ (int x).
 _LAMBDA = re.compile(r"(?<=\])(\s*)((?:__(?:host|device)__\s*)+)(?=[({])")
 #: What nvcc's --expt-relaxed-constexpr calls from kernels and NVRTC refuses: __host__ consteval int f().
@@ -88,6 +92,8 @@ _PARTS = {
     "using_declaration", "template_instantiation", "namespace_alias_definition",
     "expression_statement",  # a call of a macro that nobody has defined: REGISTER(f).set_name("f");
 }  # fmt: skip
+#: What is no name, where the parser takes it for one.
+_KEYWORDS = {"auto", "bool", "char", "const", "double", "float", "int", "long", "noexcept", "operator", "short", "void"}
 #: They repeat the name of something else.
 _NAMELESS = {"using_declaration", "template_instantiation", "expression_statement"}
 
@@ -194,6 +200,15 @@ def _blank(raw: bytes) -> bytes:
     return bytes(text)
 
 
+def without_restrict(source: str, files: Files) -> tuple[str, Files]:
+    """A source and its headers without `__restrict__` behind what is no pointer: half __restrict__ (*tile)[32]."""
+
+    def plain(text: str) -> str:
+        return _RESTRICT.sub(lambda each: " " * len(each[0]), text)
+
+    return plain(source), {name: (path, plain(text)) for name, (path, text) in files.items()}
+
+
 def mentions_device(header: str) -> bool:
     """Whether a header has anything that is for the device alone or for both sides, also by a macro of its library."""
     return bool(re.search(r"__device__|__global__|_DEVICE\b|\bDEVICE\b", SILENT.sub("", header)))
@@ -219,7 +234,7 @@ def _inside(outer: Node, raw: bytes) -> Iterator[Part]:
         inner = node
         while inner.type == "template_declaration" or _of_one(inner):
             inner = inner.named_children[-1]
-        if inner.type in _PARTS:
+        if inner.type in _PARTS or _declares_member(inner):
             part = _part(node, inner, raw)
             yield part
             body = inner.child_by_field_name("body")
@@ -228,6 +243,16 @@ def _inside(outer: Node, raw: bytes) -> Iterator[Part]:
                 yield from (replace(each, name="") for each in _inside(body, raw))
         elif node.type in _OUTER:
             yield from _inside(node, raw)
+
+
+def _declares_member(node: Node) -> bool:
+    """Whether it declares a function of a class, which is defined elsewhere."""
+    inner = node.child_by_field_name("declarator") if node.type == "field_declaration" else None
+    while inner is not None and inner.type in ("pointer_declarator", "reference_declarator"):
+        inner = inner.named_children[-1]
+    if inner is None or inner.type != "function_declarator":
+        return False
+    return inner.named_children[0].type != "parenthesized_declarator"  # a pointer to a function is data
 
 
 def _of_one(node: Node) -> bool:
@@ -254,11 +279,11 @@ def _part(node: Node, inner: Node, raw: bytes) -> Part:
 
 
 def _without_functions(node: Node, body: Node, raw: bytes) -> str:
-    """The text of a class without the functions that it defines."""
+    """The text of a class without its functions."""
     pieces, at = [], node.start_byte
     for each in body.named_children:
         inner = each.named_children[-1] if each.type == "template_declaration" else each
-        if inner.type == "function_definition":
+        if inner.type == "function_definition" or _declares_member(inner):
             pieces.append(raw[at : each.start_byte])
             at = each.end_byte
     return b" ".join([*pieces, raw[at : node.end_byte]]).decode(errors="replace")
@@ -271,7 +296,7 @@ def _name(node: Node) -> str:
         if inner is not None:
             return _name(inner)
     words = _WORD.findall((node.text or b"").decode(errors="replace"))
-    return words[-1] if words else ""
+    return words[-1] if words and words[-1] not in _KEYWORDS else ""
 
 
 def _with_pragmas(source: str, pragmas: Mapping[str, str]) -> str:

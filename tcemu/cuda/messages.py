@@ -279,6 +279,16 @@ def lacks_std(log: str) -> bool:
     return bool(re.search(r'(?:namespace "std" has no|qualified name is not allowed)', log))
 
 
+def ambiguous(log: str) -> bool:
+    """Whether a number of 16 bits is converted in more ways than one."""
+    return bool(re.search(r"more than one (?:[^\n]*\n){1,8}[^\n]*(?:__half|__nv_bfloat16|c10::)", log))
+
+
+def refuses_restrict(log: str) -> bool:
+    """Whether `__restrict__` stands behind what is no pointer, which nvcc takes."""
+    return '"restrict" is not allowed' in log
+
+
 def gave_up(log: str) -> bool:
     """Whether the compiler found so many errors that it stopped looking."""
     return "Error limit reached" in log

@@ -1,10 +1,12 @@
 """What of a file is left for the device: whole files as people paste them, line by line."""
 
+import re
+
 import pytest
 
 pytest.importorskip("tree_sitter_cuda")
 
-from tcemu.cuda.host_code import Macros, device_side
+from tcemu.cuda.host_code import Macros, device_side, without_restrict
 
 PASTED = """#include <vector>
 #define DEVICE __device__ __forceinline__
@@ -190,6 +192,41 @@ void h() { std::sort(1, 2); }
     either = "#define BOTH __host__ __device__\n#define INLINE BOTH __forceinline__\n"
     assert device_side(source, {4, 5, 6}, Macros.of(source, either)).left_out == ("h",)
     assert device_side(source).left_out == ("g", "h")
+
+
+def test_members_that_only_a_host_has_are_left_out_where_they_are_declared():
+    source = """struct Table {
+  int* keys;
+  int (*hash)(int);
+  void insert(std::vector<int> keys);
+  std::vector<int>& all();
+  __device__ int find(int key) { return keys[key]; }
+};
+"""
+    lines, text = source.splitlines(), device_side(source).text.splitlines()
+    assert [each.strip() for each in text[3:5]] == ["", ""]
+    assert text[:3] + text[5:] == lines[:3] + lines[5:]
+
+
+def test_what_the_parser_takes_for_a_name_takes_nothing_along():
+    source = """template <class T> struct Two { T value; };
+HOST std::ostream& operator<<(std::ostream& os, Two<int> const&) { return os; }
+struct One { int value() const noexcept { return 1; } bool operator()(One const&) const { return true; } };
+__global__ void f(Two<const int>* x) { x->value; }
+"""
+    lines, text = source.splitlines(), device_side(source).text.splitlines()
+    assert text[1].strip() == ""
+    assert text[:1] + text[2:] == lines[:1] + lines[2:]
+
+
+def test_restrict_goes_where_it_stands_behind_no_pointer():
+    source = (
+        "void f(half __restrict__ (*a)[4], int __restrict__ b[][4], int* __restrict__ c, int* const __restrict__ d)"
+    )
+    bare, files = without_restrict(source, {"a.h": ("/a.h", source)})
+    assert re.sub(" +", " ", bare) == "void f(half (*a)[4], int b[][4], int* __restrict__ c, int* const __restrict__ d)"
+    assert files == {"a.h": ("/a.h", bare)}
+    assert len(bare) == len(source)
 
 
 def test_a_macro_annotates_no_function_behind_it():

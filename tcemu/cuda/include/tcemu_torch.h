@@ -49,6 +49,10 @@
 namespace c10 {
 TCEMU_NUMBER(Half, __half, __half2float, __float2half_rn)
 TCEMU_NUMBER(BFloat16, __nv_bfloat16, __bfloat162float, __float2bfloat16_rn)
+C10_DEVICE inline Half __ldg(const Half* address) { return ::__ldg(reinterpret_cast<const __half*>(address)); }
+C10_DEVICE inline BFloat16 __ldg(const BFloat16* address) {
+    return ::__ldg(reinterpret_cast<const __nv_bfloat16*>(address));
+}
 #undef TCEMU_NUMBER
 #undef TCEMU_COMPARED
 #undef TCEMU_BESIDE
