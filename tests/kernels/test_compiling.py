@@ -163,6 +163,21 @@ def test_where_no_file_can_be_locked_each_process_compiles_for_itself(tmp_path, 
     assert compiling.njit(cache=True)(add_one)(41) == 42
 
 
+def test_others_need_not_wait_for_who_was_interrupted(tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(compiling, "FUNCTIONS", [])
+    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
+    function = compiling.njit(cache=True)(add_one)
+    with monkeypatch.context() as patched:
+        patched.setattr(function._compiler, "compile", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            function(41)
+    (lock,) = tmp_path.rglob("*.lock")
+    compiling.FileLock(lock, timeout=0).acquire()
+
+
 def add_one(x):
     return x + 1
 

@@ -77,10 +77,11 @@ class _SharedCache(FunctionCache):  # type: ignore[misc] # numba is untyped here
                 self._lock.acquire()
             stored = self._stored(sig, target_context)
             if stored is not None:
-                self._release()
+                self.release()
         return stored
 
-    def _release(self) -> None:
+    def release(self) -> None:
+        """Let other processes compile the function, if this one has kept them from it."""
         lock, self._lock = self._lock, None
         if lock is not None:
             lock.release(force=True)
@@ -97,7 +98,7 @@ class _SharedCache(FunctionCache):  # type: ignore[misc] # numba is untyped here
             with suppress(OSError):
                 super().save_overload(sig, data)
         finally:
-            self._release()
+            self.release()
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -108,9 +109,22 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
         dispatcher = numba.njit(**options)(function)
         if cached and hasattr(dispatcher, "enable_caching"):  # with NUMBA_DISABLE_JIT, numba.njit returns the function
             with suppress(RuntimeError):  # there is no folder to write to: each process compiles for itself
-                dispatcher._cache = _SharedCache(function)  # noqa: SLF001 - as enable_caching does with numba's own
+                cache = dispatcher._cache = _SharedCache(function)  # noqa: SLF001 - as enable_caching does with its own
+                dispatcher.compile = _unlocked_afterwards(dispatcher.compile, cache)
             FUNCTIONS.append(dispatcher)
         return dispatcher
+
+    return compiled
+
+
+def _unlocked_afterwards(compiling: Callable[..., Any], cache: _SharedCache) -> Callable[..., Any]:
+    """Compile, and let others have the lock even if that fails or a user interrupts it: they would wait for nothing."""
+
+    def compiled(signature: Any) -> Any:
+        try:
+            return compiling(signature)
+        finally:
+            cache.release()
 
     return compiled
 
