@@ -15,12 +15,12 @@ from tcemu.cuda.nvrtc import Answer, Request
 from tcemu.cuda.toolkit import toolkit
 from tcemu.errors import CompilationError
 from tcemu.extras import install_extra
-from tcemu.progress import PATIENCE, Progress
+from tcemu.progress import Progress
 
 #: Seconds that a compilation may take, and that the process may take to start.
 TIME_LIMIT = 300.0
-#: Seconds between two looks at whether there is an answer.
-_LOOK = 0.5
+#: Seconds between two looks at whether there is an answer, and before a bar appears: a source may need several.
+_LOOK, _PATIENCE = 0.5, 1.0
 
 _AFTERWARDS = "Your session continues; the next compilation starts a new process"
 
@@ -94,7 +94,7 @@ def ask(request: Request) -> Answer:
 
 def _next() -> Any:
     try:
-        with Progress("NVRTC compiles", patience=PATIENCE) as bar:
+        with Progress("NVRTC compiles", patience=_PATIENCE) as bar:
             return _answer(bar)
     except Silent:
         close()

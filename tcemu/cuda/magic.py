@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tcemu.cells import CudaText, cuda_functions
 from tcemu.cuda import compiler, messages, stored
+from tcemu.cuda.host_code import SILENT
 from tcemu.errors import CompilationError, OperandError, UnknownKey, listing
 from tcemu.tracebacks import cell as running_cell
 
@@ -265,6 +266,11 @@ def _notes(module: Module, asked: str, given: Mapping[str, Any]) -> Iterator[str
     from tcemu.cuda.module import dialect_in_words, host_code_in_words
 
     yield from filter(None, (host_code_in_words(module), dialect_in_words(module)))
+    if launched := _launched(module):
+        yield (
+            f"{launched} is launched outside functions, where nothing runs: Python launches kernels, in a cell without "
+            f"%%cuda: {launched}[grid, block](...)"
+        )
     if not given and not module.templates:
         yield "the cell has no kernel: a kernel is a function with __global__ before `void`"
     whole = asked or "module"
@@ -272,6 +278,12 @@ def _notes(module: Module, asked: str, given: Mapping[str, Any]) -> Iterator[str
     yield from (each.note for each in given.values() if isinstance(each, Several))
     if module.variables and not asked:
         yield f"Python reads and sets the variable {module.variables[0]} as {whole}[{module.variables[0]!r}]{how}"
+
+
+def _launched(module: Module) -> str:
+    """A kernel that the source launches outside functions; empty if there is none."""
+    named = re.findall(r"\b(\w+)\s*(<<<|\[[^\[\]]*\][;\s]*$)", _outermost(SILENT.sub("", module.source)), re.MULTILINE)
+    return next((name for name, how in named if how == "<<<" or name in module.kernels), "")
 
 
 def _ambiguous(module: Module) -> dict[str, list[str]]:

@@ -248,7 +248,7 @@ def _foreign(errors: Iterable[Message]) -> str:
 def warnings(log: str, whole: str = "") -> tuple[Message, ...]:
     """Warnings about the user's own lines: not about CUDA's headers.
 
-    `whole` is a source of which something was left out, whose names may look unused.
+    `whole` is a source of which something was left out, or was not compiled yet, as templates; it may use more names.
     """
     own = str(OWN.parent)
     others = (each for each in messages(log) if not each.error)

@@ -27,8 +27,8 @@ EMPTY: Mapping[str, object] = MappingProxyType({})
 #: Whether NVRTC's `long` has 32 bits.
 _NARROW = os.name == "nt"
 _NO_INSTANCE = (
-    "the number, order or kind of its arguments differs from what follows `template`, or a namespace is missing before "
-    "it."
+    "the number, order or kind of its arguments differs from what follows `template`, or they do not meet its "
+    "constraints, or a namespace is missing before it."
 )
 #: How the name of a file with CUDA C++ may end.
 _ENDINGS = (".cu", ".cuh", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".inl")
@@ -37,7 +37,9 @@ _names: dict[str, str] = {}
 #: __launch_bounds__(...) and its like, with what may be in their parentheses.
 _INNER = r"\((?:[^()]++|\((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+\))*+\)"
 _ANNOTATION = re.compile(rf"\b__\w+__\s*{_INNER}")
-_TEMPLATE = re.compile(r"\btemplate\s*<[^;{}]*?__global__[^;{}()]*?\b(\w+)\s*\(")
+_TEMPLATE = re.compile(r"(\btemplate\s*<[^;{}]*?)__global__[^;{}()]*?\b(\w+)\s*\(")
+#: A kernel that is a template by the type of a parameter alone.
+_ABBREVIATED = re.compile(r"(?<!\w)__global__[^;{}()]*?\b(\w+)\s*\((?=[^(){};]*\bauto\b)")
 
 
 class Module(ptx.Module):
@@ -57,17 +59,24 @@ class Module(ptx.Module):
             super().__init__(text, source.name, source.arch)
         except PtxError as error:
             raise messages.in_asm(error, text) from None
+        self._from = source
         self.source, self.ptx = source.text, self.text
         self.narrow = _NARROW and bool(source.paths)  # what is stored was compiled on Linux
         self.left_out = source.left_out
-        self.warnings = messages.warnings(answer.log, source.text if source.left_out else "")
-        self._from = source
+        self.warnings = messages.warnings(answer.log, source.text if source.left_out or self.templates else "")
         self._instances: dict[str, ptx.Module] = {}
 
     @cached_property
     def templates(self) -> tuple[str, ...]:
         """The names of kernel templates."""
-        return tuple(dict.fromkeys(_TEMPLATE.findall(_ANNOTATION.sub("", self._from.text))))
+        return tuple(self._heads)
+
+    @cached_property
+    def _heads(self) -> Mapping[str, str]:
+        """What is written before each kernel template; empty if it is one by the type of a parameter."""
+        text = _ANNOTATION.sub("", self._from.text)
+        heads = {match[2]: " ".join(match[1].split()) for match in _TEMPLATE.finditer(text)}
+        return heads | {name: "" for name in _ABBREVIATED.findall(text) if name not in heads}
 
     def __getitem__(self, name: str) -> Any:
         """A kernel, an instantiation of a kernel template, or the content of a variable."""
@@ -104,7 +113,8 @@ class Module(ptx.Module):
                 return UnknownKey(f"{name} is a template: {name}<...>, with its arguments, is a kernel")
             why = messages.unknown_argument(log, template) or _NO_INSTANCE
             lost = f" {messages.not_found(self._from.lost)}." if self._from.lost else ""
-            return UnknownKey(f"{name} is no instantiation of the template {template}: {why}{lost}")
+            head = f", {self._heads[template]}" if self._heads[template] else ""
+            return UnknownKey(f"{name} is no instantiation of the template {template}{head}: {why}{lost}")
         if said := next((each.said for each in messages.messages(log) if each.error), ""):
             error = UnknownKey(f"{error} The compiler says: {said}.")
         if self.templates:

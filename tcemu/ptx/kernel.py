@@ -96,14 +96,17 @@ class Kernel:
                 f"{self.name} needs a grid and a block before its arguments: {self.name}[grid, block](...), as in "
                 f"{self.name}<<<grid, block>>>(...)"
             )
-        names = [each.name for each in self.parameters if each.name in options]
-        if names and len(args) < len(self.parameters):
-            raise LaunchError(f"{self.name} takes its arguments in their order, without names: not {names[0]}=")
         if len(args) + 2 == len(self.parameters):
             raise OperandError(
                 f"{self} takes {len(self.parameters)} arguments; got {len(args)} behind the grid, {briefly(grid)}, and "
                 f"the block, {briefly(block)}, which come before them: {self.name}[grid, block](...)"
             )
+        return self._launch(grid, block, args, options)
+
+    def _launch(self, grid: Any, block: Any, args: Sequence[Any], options: Mapping[str, Any]) -> Launch:
+        names = [each.name for each in self.parameters if each.name in options]
+        if names and len(args) < len(self.parameters):
+            raise LaunchError(f"{self.name} takes its arguments in their order, without names: not {names[0]}=")
         values = checked(self.name, self.parameters, args)
         return self.executable.launch(grid, block, *values, **options)
 
@@ -148,7 +151,7 @@ class _Configured:
     options: Mapping[str, Any]
 
     def __call__(self, *args: Any, **options: Any) -> Launch:
-        return self.kernel(self.grid, self.block, *args, **self.options, **options)
+        return self.kernel._launch(self.grid, self.block, args, {**self.options, **options})  # noqa: SLF001 - of this file
 
     def __repr__(self) -> str:
         name = self.kernel.name

@@ -58,8 +58,24 @@ def test_templates_are_instantiated_on_demand():
     assert (y == 7).all()
     assert repr(module["tools::add<3, int>"]) == "<kernel tools::add<3, int>(int* x, int y) for sm_90a>"
     assert module["plus"] is module["plus<double>"]
-    with pytest.raises(UnknownKey, match=r"add<3> is no instantiation of the template add: .* namespace is missing"):
+    with pytest.raises(
+        UnknownKey,
+        match=r"add<3> is no instantiation of the template add, template <int N, class T>: .* namespace is missing",
+    ):
         module["add<3>"]
+
+
+def test_what_only_templates_use_is_used_and_auto_makes_one():
+    module = cuda.compile("""
+    static __device__ int used(int x) { return x + 1; }
+    static __device__ int unused(int x) { return x; }
+    template <typename T> __global__ void f(T* x) { *x = used(*x); }
+    __global__ void g(auto* x, const auto y) { *x = y; }""")
+    assert [each.line for each in module.warnings] == [3]
+    assert module.templates == ("f", "g")
+    x = np.zeros(1, np.int32)
+    module["g<int, int>"][1, 1](x, 5)
+    assert x == 5
 
 
 def test_managed_variables_have_their_type_and_tables_of_classes_are_none():
@@ -841,7 +857,9 @@ def test_preprocessor_inside_a_string_of_ptx():
 
 def test_a_name_among_a_templates_arguments_that_is_nowhere():
     module = cuda.compile("template <int N> __global__ void f(int* x) { *x = N; }\nint main() { const int B = 4; }")
-    with pytest.raises(UnknownKey, match="no instantiation of the template f: B is no name at file scope; write"):
+    with pytest.raises(
+        UnknownKey, match="no instantiation of the template f, template <int N>: B is no name at file scope; write"
+    ):
         module["f<B>"]
 
 

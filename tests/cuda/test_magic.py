@@ -83,6 +83,9 @@ __global__ void g(cudaTextureObject_t t, float* x) { *x = tex1Dfetch<float>(t, 0
     "%%cuda\n__global__ void twice(int* x) {}\n__global__ void twice(float* x) {}",
     "twice(1, 32, y)",
     "add(1, 4, y)",
+    "%%cuda\n__global__ void k(int* x) { *x = 1; }\nk<<<1, 1>>>(x);",
+    "%%cuda\n__global__ void k(int* x) { int y[3]; y[0] = 1; *x = y[0]; }\nk[1, 1](x);",
+    "%%cuda\nint y[4];\n__global__ void k(int* x) { *x = y[0]; }",
     "%%cuda\ntemplate <class T> __global__ void fill(T* x, T inside) { T within = inside; *x = within; }",
     "fill[int][1, 1](y, 8); z = np.ones(1, np.float32); fill[float][1, 1](z, 2); print(y[0], z[0])",
     "%%cuda\n__global__ void g(float* x) { *x = within + inside; }",
@@ -232,6 +235,15 @@ print(threading.active_count(), "tcemu.launcher" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["1", "True"]
+
+
+def test_a_launch_that_is_lost_is_told(shown):
+    at = CELLS.index("%%cuda\nint y[4];\n__global__ void k(int* x) { *x = y[0]; }") + 1
+    assert [shown[each].startswith("Note: k is launched outside functions") for each in (at - 2, at - 1)] == [
+        True,
+        True,
+    ]
+    assert "launched" not in shown[at]
 
 
 def test_types_of_python_and_names_within_brackets(shown):
