@@ -13,7 +13,8 @@ from typing import Literal, NamedTuple
 from tcemu.native.context import DATA, SCRATCH, WORDS
 from tcemu.native.warp import LANES, Value, WarpCode
 
-Space = Literal["generic", "shared", "global", "const", "local", "param"]
+#: As in tcemu.simt.steps.
+Space = Literal["generic", "shared", "global", "const", "local", "param", "unset"]
 #: What the local windows of two threads are apart, as in tcemu.machine.addresses.
 STACK = 1 << 19
 #: Spaces whose accesses observers hear of.
@@ -106,6 +107,9 @@ class _Access(WarpCode):
         at = self.let(f"getelementptr i64, ptr %ctx, i64 {SCRATCH}")
         addresses = self.value(self.let(f"load {_I64}, ptr {at}, align 64"), 64)
         mask = self.value(self.let(f"bitcast i32 %mask to <{LANES} x i1>"), 1)
+        if kind.space == "unset":
+            self.marks(addresses, mask)
+            return
         wanted = mask
         if kind.size > 1:
             wanted = mask & ((addresses & (kind.size - 1)) == 0)
@@ -150,6 +154,15 @@ class _Access(WarpCode):
         inside = self.inside(addresses, "0", size)
         lanes = self.same(size) * self.value(f"<{_IOTA}>", 64)
         return inside, self.pointers(self.word("local"), lanes + addresses)
+
+    def marks(self, addresses: Value, mask: Value) -> None:
+        """What says which bytes of local memory lack a value: it lies behind all lanes' bytes. Others have a value."""
+        size = self.word("local_bytes")
+        inside = self.inside(addresses, "0", size) & mask
+        lanes = self.same(size) * (self.value(f"<{_IOTA}>", 64) + LANES)
+        data = self.let(f"getelementptr i64, ptr %ctx, i64 {DATA}")
+        self.each(self.pointers(self.word("local"), lanes + addresses), inside.name, data, writes=self.kind.writes)
+        self.emit("ret i32 0")
 
     def arrays(self, addresses: Value, mask: Value) -> tuple[Value, str]:
         """The arrays of the launch: a loop over them until all lanes are found."""

@@ -8,7 +8,9 @@ from tcemu.sanitizer.report import lanes_of
 
 #: What an instruction does with a value, by its use.
 _DOES = {
-    "value": "uses a value that comes from",
+    "value": "uses a value that was computed from",
+    "kept": "uses a value that was computed from",
+    "copied": "stores the value of",
     "address": "has an address that comes from",
     "condition": "depends on a condition that comes from",
 }
@@ -28,4 +30,7 @@ class Variables:
     def _used(self, event: Undefined) -> None:
         message = f"{event.opcode} {_DOES[event.use]} a variable to which nothing had been assigned"
         lanes = tuple(lanes_of(event.by.active))
-        self._block.report("uninitialised-registers", event.by, message, what="a variable", lanes=lanes, remedy=_REMEDY)
+        weight = "warning" if event.use == "copied" else None
+        self._block.report(
+            "uninitialised-registers", event.by, message, what="a variable", lanes=lanes, remedy=_REMEDY, weight=weight
+        )

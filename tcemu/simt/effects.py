@@ -47,7 +47,7 @@ class Use(NamedTuple):
 class Move(NamedTuple):
     """A result that lacks its value where `meaning` says so, of the shadows of `sources` and the values of `plain`.
 
-    `every`: only if all sources may. `raw`: the result is a source itself, not computed from it.
+    `every`: only if all sources may.
     """
 
     result: Slot
@@ -55,6 +55,8 @@ class Move(NamedTuple):
     plain: tuple[Slot, ...]
     meaning: Callable[..., Any]
     every: bool = False
+    #: whether the result is one of the sources itself
+    copies: bool = False
     #: for lanes that get what others have: the lane that each of them asks for
     lanes: Callable[[Frame], Any] | None = None
 
@@ -67,6 +69,8 @@ class Effect(NamedTuple):
     uses: tuple[Use, ...]
     moves: tuple[Move, ...]
     results: tuple[Slot, ...]
+    #: what a load or store accesses
+    access: Access | None = None
 
 
 def any_of(ops: Any, *shadows: Any) -> Any:
@@ -130,9 +134,9 @@ def _only(sources: Sequence[Source | None]) -> Iterator[Slot]:
 def _accessed(step: Access) -> Effect:
     """A load or store: its address is used, and what it stores elsewhere than in local memory."""
     _, results = registers_of(step)
-    kept = _only(step.registers) if step.writes and step.space != "local" else iter(())
-    uses = _uses(address=_only([step.address]), value=kept)
-    return Effect(step.number, step.guard, uses, (), tuple(_only(results)))
+    stored = _only(step.registers if step.writes else ())
+    uses = _uses(address=_only([step.address]), **{"kept" if step.space == "local" else "value": stored})
+    return Effect(step.number, step.guard, uses, (), tuple(_only(results)), step)
 
 
 def _computed(program: Program, step: Compute, text: Text) -> Effect:
@@ -146,7 +150,8 @@ def _computed(program: Program, step: Compute, text: Text) -> Effect:
     elif head in _WHOLE and len(set(sources)) == len(sources) and not (head == "setp" and len(step.sources) > 2):
         packs = (head == "mov" and isinstance(text.operands[-1], Vector)) or (head == "cvt" and len(step.sources) > 1)
         if not packs or len(sources) == len(step.sources):
-            moves = tuple(Move(to, sources, (), _all_of if packs else any_of, packs) for to in results if sources)
+            meaning = _all_of if packs else any_of
+            moves = tuple(Move(to, sources, (), meaning, packs, head == "mov") for to in results if sources)
     return Effect(step.number, step.guard, (), moves, results)
 
 
@@ -160,7 +165,7 @@ def _selected(step: Compute, text: Text) -> Move:
         first, second = (other, one) if turned else (one, other)
         return yes & first | ~yes & second | chosen
 
-    return Move(result, (*ab, p), (p,), meaning)  # type: ignore[arg-type]
+    return Move(result, (*ab, p), (p,), meaning, copies=True)  # type: ignore[arg-type]
 
 
 def _joined(step: Compute, text: Text, both: bool) -> Move:

@@ -60,6 +60,8 @@ class Frame:
         #: the registers of 32 bits as the machine takes them: (32, n)
         self.bank = run.core.adopted(self.rows[32].T).bank
         program.fill(self)
+        if run.core.watched and program.code.keeps_variables:
+            run.local.begin(base, program.local_bytes, program.variables_kept, lanes_of(run.bits))
         for each in self.shadows:
             each.begin(self)
 

@@ -1,7 +1,12 @@
-"""The local memory of a warp's lanes: a stack for each, where functions keep variables and pass arguments."""
+"""The local memory of a warp's lanes: a stack for each, where functions keep variables and pass arguments.
+
+Beside its bytes lies what says of each whether it lacks a value: all bits are set where a variable begins, for
+observers. Steps with the space "unset" read and write that (see unset.py).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -27,16 +32,22 @@ class Local:
         #: the generic address of each lane's first byte, int64 (32,): on a GPU, it is the same in all threads
         self.window: Array = LOCAL + threads % STACKS * STACK
         self.size = max(_possible(size), 16)
-        self.bytes = np.zeros((32, self.size), np.uint8)
+        self.bytes, self.unset = np.zeros((2, 32, self.size), np.uint8)
 
     def grow(self, size: int) -> bool:
         """Make room for so many bytes a lane; whether the bytes have moved."""
         if size <= self.size:
             return False
-        larger = np.zeros((32, min(MOST, max(_possible(size), 2 * self.size))), np.uint8)
-        larger[:, : self.size] = self.bytes
-        self.bytes, self.size = larger, larger.shape[1]
+        larger = np.zeros((2, 32, min(MOST, max(_possible(size), 2 * self.size))), np.uint8)
+        larger[:, :, : self.size] = self.bytes, self.unset
+        (self.bytes, self.unset), self.size = larger, larger.shape[2]
         return True
+
+    def begin(self, first: int, size: int, variables: Iterable[tuple[int, int]], lanes: Array) -> None:
+        """A function begins, with bytes from `first` on: its `variables`, starts and sizes there, lack values."""
+        self.unset[lanes, first : first + size] = 0
+        for at, length in variables:
+            self.unset[lanes, first + at : first + at + length] = 0xFF
 
     def read(self, addresses: Array, size: int, lanes: Array) -> Array:
         """Bytes (n, size) of these lanes, bool (32,)."""
@@ -44,7 +55,21 @@ class Local:
 
     def write(self, addresses: Array, data: Array, lanes: Array) -> None:
         """Write bytes (n, size) of these lanes."""
-        self.bytes[LANES[lanes, None], addresses[lanes, None] + np.arange(data.shape[1], dtype=np.int64)] = data
+        where = LANES[lanes, None], addresses[lanes, None] + np.arange(data.shape[1], dtype=np.int64)
+        self.bytes[where], self.unset[where] = data, 0
+
+    def marks(self, addresses: Array, size: int, lanes: Array, data: Array | None = None) -> Array:
+        """What says of bytes (32, size) whether they lack a value, in those of the lanes where there are such bytes.
+
+        With `data` (32, size), that is written.
+        """
+        found = np.zeros((32, size), np.uint8)
+        lanes = lanes & (addresses >= 0) & (addresses <= self.size - size)
+        where = LANES[lanes, None], addresses[lanes, None] + np.arange(size, dtype=np.int64)
+        if data is not None:
+            self.unset[where] = data[lanes]
+        found[lanes] = self.unset[where]
+        return found
 
     def owner(self, address: int) -> str:
         """The thread that a generic address in the local window belongs to; empty if it has no such byte."""

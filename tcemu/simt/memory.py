@@ -33,7 +33,7 @@ def addresses_of(frame: Frame, step: Access) -> Array:
     if step.offset:
         addresses = addresses + addresses.dtype.type(step.offset & (1 << step.address.bits) - 1)
     addresses = addresses.astype(np.uint64).view(np.int64)
-    return addresses if step.origin is None else addresses - frame.run.origin
+    return addresses if step.origin is None else addresses - values.value(frame, step.origin).view(np.int64)
 
 
 def stored(frame: Frame, step: Access) -> Array:
@@ -61,6 +61,11 @@ def carry_out(frame: Frame, step: Access) -> None:
 def _within(frame: Frame, step: Access, addresses: Array, space: str, mask: int) -> None:
     """The same for addresses within the space, and some of the lanes."""
     run, lanes = frame.run, lanes_of(mask)
+    if space == "unset":
+        found = run.local.marks(addresses, step.size, lanes, stored(frame, step) if step.writes else None)
+        if not step.writes:
+            loaded(frame, step, found, mask)
+        return
     if space == "local":
         _check(frame, step, space, addresses, lanes, run.local.size)
         if step.writes:

@@ -25,20 +25,23 @@ from tcemu.simt.behind import Ways
 from tcemu.simt.blocks import blocks_of
 from tcemu.simt.contraction import contract
 from tcemu.simt.dataflow import Flow
+from tcemu.simt.effects import effects_of
 from tcemu.simt.engine import Runner
 from tcemu.simt.errors import Unsupported
 from tcemu.simt.events import Operation
 from tcemu.simt.kept import kept
 from tcemu.simt.layout import Layout
 from tcemu.simt.lines import Sites
+from tcemu.simt.loading import Loading
 from tcemu.simt.lowering import ORIGIN, STACKED, WINDOW, Lowering
 from tcemu.simt.register_file import Slot
-from tcemu.simt.shadows import Shadows, blocks_with, shadows_of
+from tcemu.simt.shadows import Shadows, blocks_with
 from tcemu.simt.spins import others, spins
 from tcemu.simt.steps import Access, Block
 from tcemu.simt.stretches import Stretches
 from tcemu.simt.swaps import begins_swaps
 from tcemu.simt.touches import Touches
+from tcemu.simt.unset import Unset
 
 if TYPE_CHECKING:
     from tcemu.simt.frames import Frame
@@ -69,6 +72,11 @@ class Code:
         #: the functions by the numbers that stand for their addresses
         self.by_pointer = {number: self.programs[name] for name, number in self.layout.pointers.items()}
 
+    @cached_property
+    def keeps_variables(self) -> bool:
+        """Whether a function keeps variables in local memory."""
+        return any(each.variables_kept for each in self.programs.values())
+
     def find(self, name: str) -> Program:
         """A function of the module by its name or alias."""
         return self.programs[self.module.aliases.get(name, name)]
@@ -81,6 +89,9 @@ class Program:
         self.code, self.function, self.layout = code, function, code.layout
         self.lowering = Lowering(function, code.layout, code.memory)
         self.slots, self.local_bytes = self.lowering.slots, self.lowering.local_bytes
+        #: its variables in local memory: where they start, and their sizes
+        kept = [each for each in function.variables.values() if each.space == "local"]
+        self.variables_kept = [(self.lowering.local[each.name], each.size or 0) for each in kept]
         #: the line of each instruction
         self.sites: list[FrontSite] = [code.sites.of(each, function) for each in function.body]
         self.blocks = blocks_of(self.lowering, self._bind, self._place)
@@ -88,7 +99,7 @@ class Program:
         self.block_of = _blocks_of_instructions(self.blocks, len(function.body))
         #: the loads and stores of segments, by the number of the instruction
         self.accesses = {step.number: step for block in self.blocks for step in block.steps if isinstance(step, Access)}
-        self._window, self._origin, self._stacked = (self.slots.by_name[name] for name in (WINDOW, ORIGIN, STACKED))
+        self._window, self._origin, self.stacked = (self.slots.by_name[name] for name in (WINDOW, ORIGIN, STACKED))
         self._mark()
 
     def _mark(self) -> None:
@@ -152,7 +163,8 @@ class Program:
     @cached_property
     def shadows(self) -> tuple[Shadows, ...]:
         """Its registers that may lack a value where that matters."""
-        return shadows_of(self)
+        effects = [tuple(effects_of(self, number)) for number in range(len(self.blocks))]
+        return tuple(each for each in (kind(self, effects) for kind in (Unset, Loading)) if each)
 
     @cached_property
     def watched_blocks(self) -> tuple[Block, ...]:
@@ -167,7 +179,7 @@ class Program:
     @property
     def filled(self) -> tuple[Slot, ...]:
         """The registers without a name of the text's that `fill` fills in."""
-        return self._window, self._origin, self._stacked
+        return self._window, self._origin, self.stacked
 
     @cached_property
     def touches(self) -> Touches | None:
@@ -285,7 +297,7 @@ class Program:
             frame.lanes(slot)[:] = start + symbol.offset
         frame.lanes(self._window)[:] = SHARED + run.core.block.slot * BLOCK - run.origin
         frame.lanes(self._origin)[:] = run.origin
-        frame.lanes(self._stacked)[:] = run.local.window
+        frame.lanes(self.stacked)[:] = run.local.window
 
 
 def _all(frame: Frame) -> int:

@@ -81,10 +81,10 @@ class Slots:
             made.size += -made.size % ALIGN
         return made
 
-    def further(self) -> Slot:
-        """One more predicate, without a name."""
-        slot = Slot(self.size, 1)
-        self.size += slot.bytes
+    def further(self, bits: int = 1) -> Slot:
+        """One more register, without a name: a predicate or one of more bits."""
+        slot = Slot(self.size + -self.size % (4 * bits), bits)
+        self.size = slot.at + slot.bytes
         return slot
 
 

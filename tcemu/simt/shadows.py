@@ -1,9 +1,9 @@
 """Registers that lack a value, followed to where that matters (see effects.py).
 
-Some lack it until something is written to them, and those of tcgen05.ld until tcgen05.wait::ld. Each register that may
-lack its value has a shadow, a predicate: the lanes in which it does. Shadows are computed by further steps, beside
-those of the function, in native code too. Which registers need one is found once, by a static analysis: most functions
-have none.
+Some lack it until something is written to them (unset.py), and those of tcgen05.ld until tcgen05.wait::ld (loading.py).
+Each register that may lack its value has a shadow, a predicate: the lanes in which it does. Shadows are computed by
+further steps, beside those of the function, in native code too. Which registers need one is found once, by a static
+analysis: most functions have none.
 """
 
 from __future__ import annotations
@@ -11,17 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tcemu.alu.arrays import ARRAYS
-from tcemu.machine.events import Undefined, UseOf
-from tcemu.machine.masks import bits_of, lanes_of
-from tcemu.machine.tcgen05_move import Unwaited
+from tcemu.machine.events import UseOf
+from tcemu.machine.masks import FULL, bits_of, lanes_of
 from tcemu.simt.behind import OUT
-from tcemu.simt.effects import Effect, Move, Use, any_of, effects_of
+from tcemu.simt.effects import Effect, Move, Use, any_of
 from tcemu.simt.register_file import Constant, Slot, Source
 from tcemu.simt.steps import Block, Compute, Step
 from tcemu.simt.values import put, value
@@ -33,14 +32,21 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 #: The shadow of what has its value.
 _NO = Constant(0, 1)
-#: The bits of the registers that a bank has.
-_BITS = 32
 
 
-def shadows_of(program: Program) -> tuple[Shadows, ...]:
-    """What follows the registers of a function that lack a value; most have nothing to follow."""
-    effects = [tuple(effects_of(program, number)) for number in range(len(program.blocks))]
-    return tuple(each for each in (kind(program, effects) for kind in (Unset, Loading)) if each)
+class Lacking(NamedTuple):
+    """The registers that may lack their value, as bits; those that may be computed from what lacks it, or a part."""
+
+    all: int = 0
+    computed: int = 0
+    parts: int = 0
+
+    def __or__(self, other: Lacking) -> Lacking:
+        return Lacking(self.all | other.all, self.computed | other.computed, self.parts | other.parts)
+
+    def but(self, bits: int) -> Lacking:
+        """Without these registers."""
+        return Lacking(self.all & ~bits, self.computed & ~bits, self.parts & ~bits)
 
 
 def blocks_with(program: Program, shadows: Sequence[Shadows]) -> tuple[Block, ...]:
@@ -58,113 +64,142 @@ def blocks_with(program: Program, shadows: Sequence[Shadows]) -> tuple[Block, ..
 class Shadows:
     """The shadows of one function, for one reason why registers lack a value."""
 
+    #: uses that do no harm
+    harmless: frozenset[UseOf] = frozenset()
+
     def __init__(self, program: Program, effects: Sequence[Sequence[Effect]]) -> None:
-        self._program, self._effects = program, effects
-        self._bits: dict[Slot, int] = {}
+        self.program, self.effects = program, effects
+        #: the bit of each register in sets of them
+        self.bits: dict[Slot, int] = {}
         #: the registers that lack a value when the function begins
-        self._first = tuple(self._at_first())
+        self._first = tuple(self.at_first())
         self._of: dict[Slot, Slot] = {}
         #: for each use, by its instruction and what it is: the lanes that have used what has no value
         self._found: dict[tuple[int, Use], Slot] = {}
         #: by block, and the place of a step in it: the steps before that one
         self.further: list[dict[int, list[Step]]] = [{} for _ in effects]
         self._operations: dict[int, Effect] = {}
-        if self._first or any(self._taken_by(each) for block in effects for each in block):
+        if self._first or self.marks or any(self.taken_by(each) for block in effects for each in block):
             self._follow()
             for number in range(len(effects)):
                 self._shade(number)
 
     def __bool__(self) -> bool:
-        return bool(self._found)
+        return bool(self._found) or self.marks
 
-    #: uses that do no harm
-    harmless: frozenset[UseOf] = frozenset()
+    # ------------------------------------------------------------------------------------------ the reason
 
-    def _at_first(self) -> Iterable[Slot]:
+    @property
+    def marks(self) -> bool:
+        """Whether it writes what says which bytes lack a value, for others."""
+        return False
+
+    def at_first(self) -> Iterable[Slot]:
         """The registers that lack a value when the function begins."""
         return ()
 
-    def _taken_by(self, effect: Effect) -> Sequence[Slot]:
-        """The registers that lack a value from an operation on."""
+    def taken_by(self, effect: Effect) -> Sequence[Slot]:
+        """The registers that lack a value from an instruction on."""
         return ()
 
-    def _ends(self, effect: Effect) -> bool:
+    def part(self, effect: Effect) -> bool:
+        """Whether they may be part of something larger that is copied as a whole."""
+        return False
+
+    def ends(self, effect: Effect) -> bool:
         """Whether all registers have a value from an operation on."""
         return False
 
-    def _report(self, frame: Frame, number: int, use: Use) -> None:
+    def judged(self, effect: Effect, of: UseOf, slot: Slot, may: Lacking) -> UseOf | None:
+        """What is reported of an instruction's use of a register that may lack its value; None: nothing."""
+        return of if of not in self.harmless else None
+
+    def accessed(self, effect: Effect, may: Lacking) -> Iterator[Step]:
+        """The steps that read or write, beside an access to memory, what says which bytes lack a value."""
+        return iter(())
+
+    def report(self, frame: Frame, number: int, use: Use) -> None:
         """Tell observers of a use in the lanes that are active."""
         raise NotImplementedError
 
     # ------------------------------------------------------------------------------------------ found once
 
-    def _bit(self, slot: Slot) -> int:
-        bit = self._bits.get(slot)
+    def bit(self, slot: Slot) -> int:
+        """The bit of a register."""
+        bit = self.bits.get(slot)
         if bit is None:
-            bit = self._bits[slot] = 1 << len(self._bits)
+            bit = self.bits[slot] = 1 << len(self.bits)
         return bit
 
-    def _bits_of(self, slots: Sequence[Slot]) -> int:
+    def bits_of(self, slots: Iterable[Slot]) -> int:
+        """The bits of registers."""
         bits = 0
         for each in slots:
-            bits |= self._bit(each)
+            bits |= self.bit(each)
         return bits
 
     def _follow(self) -> None:
         """Find out which registers may lack their value before each block."""
-        follows = self._program.ways.follows
-        before: list[int | None] = [None] * len(follows)
-        before[0] = self._bits_of(self._first)
+        follows = self.program.ways.follows
+        before: list[Lacking | None] = [None] * len(follows)
+        before[0] = Lacking(self.bits_of(self._first))
         waiting = [0]
         while waiting:
             number = waiting.pop()
-            after = before[number] or 0
-            for effect in self._effects[number]:
+            after = before[number] or Lacking()
+            for effect in self.effects[number]:
                 after = self._past(effect, after)
             for each in follows[number]:
-                if each != OUT and (before[each] is None or after & ~(before[each] or 0)):
-                    before[each] = (before[each] or 0) | after
+                joined = after | (before[each] or Lacking()) if each != OUT else None
+                if joined is not None and joined != before[each]:
+                    before[each] = joined
                     waiting.append(each)
-        self._before = before
+        self._before = [each or Lacking() for each in before]
         self._ever = 0
-        for number, effects in enumerate(self._effects):
-            may = before[number] or 0
+        for number, effects in enumerate(self.effects):
+            may = self._before[number]
             for effect in effects:
-                self._ever |= may
+                self._ever |= may.all
                 may = self._past(effect, may)
-            self._ever |= may
+            self._ever |= may.all
 
-    def _lacks(self, move: Move, may: int) -> bool:
+    def _lacks(self, move: Move, may: Lacking) -> bool:
         """Whether a result may lack its value."""
-        wanted = self._bits_of(_slots(move.sources))
-        return wanted & may == wanted if move.every else bool(wanted & may)
+        wanted = self.bits_of(slots_among(move.sources))
+        return wanted & may.all == wanted if move.every else bool(wanted & may.all)
 
-    def _past(self, effect: Effect, may: int) -> int:
+    def _past(self, effect: Effect, may: Lacking) -> Lacking:
         """The registers that may lack their value behind an instruction."""
-        if self._ends(effect):
-            return 0
-        lacking = [each.result for each in effect.moves if self._lacks(each, may)]
-        kept = may if effect.guard is not None else may & ~self._bits_of(effect.results)
-        return kept | self._bits_of([*lacking, *self._taken_by(effect)])
+        if self.ends(effect):
+            return Lacking()
+        after = may if effect.guard is not None else may.but(self.bits_of(effect.results))
+        taken = self.bits_of(self.taken_by(effect))
+        if taken:
+            after |= Lacking(taken, 0, taken * self.part(effect))
+        for each in effect.moves:
+            if self._lacks(each, may):
+                sources, bit = self.bits_of(slots_among(each.sources)), self.bit(each.result)
+                computed = not each.copies or bool(sources & may.computed)
+                after |= Lacking(bit, bit * computed, bit * (each.copies and bool(sources & may.parts)))
+        return after
 
     # ------------------------------------------------------------------------------------------ further steps
 
-    def _shadow(self, source: Source, may: int) -> Source:
+    def shadow(self, source: Source | None, may: Lacking) -> Source:
         """The shadow of a source; none of the lanes, if it has its value."""
-        if not isinstance(source, Slot) or not self._bit(source) & may:
-            return _NO
-        return self._shadow_of(source)
+        return self.shadow_of(source) if isinstance(source, Slot) and self.bit(source) & may.all else _NO
 
-    def _shadow_of(self, slot: Slot) -> Slot:
+    def shadow_of(self, slot: Slot) -> Slot:
+        """The shadow of a register. There can be no more of them once the function runs."""
         if slot not in self._of:
-            self._of[slot] = self._program.slots.further()
+            self._of[slot] = self.program.slots.further()
         return self._of[slot]
 
     def _shade(self, number: int) -> None:
         """Find the steps that compute the shadows of a block, and what its operation does."""
-        block, may = self._program.blocks[number], self._before[number] or 0
-        for at, effect in enumerate(self._effects[number]):
-            if block.operation is not None:
+        may = self._before[number]
+        for at, effect in enumerate(self.effects[number]):
+            if self.program.blocks[number].operation is not None:
                 self._note_operation(number, effect, may)
             else:
                 steps = list(self._steps(effect, may))
@@ -172,37 +207,45 @@ class Shadows:
                     self.further[number][at] = steps
             may = self._past(effect, may)
 
-    def _steps(self, effect: Effect, may: int) -> Iterator[Step]:
+    def _used(self, effect: Effect, may: Lacking) -> Iterator[Use]:
+        """The uses that are reported, each with the registers that may lack their values."""
         for use in effect.uses:
-            shadows = [self._shadow_of(each) for each in use.slots if self._bit(each) & may]
-            if shadows and use.of not in self.harmless:
-                found = self._found[effect.number, use] = self._program.slots.further()
-                yield Compute(effect.number, any_of, (found, *shadows), (found,), effect.guard)
+            judged: dict[UseOf | None, list[Slot]] = {}
+            for slot in use.slots:
+                if self.bit(slot) & may.all:
+                    judged.setdefault(self.judged(effect, use.of, slot, may), []).append(slot)
+            for of, slots in judged.items():
+                if of is not None:
+                    reported = Use(of, tuple(slots))
+                    self._found[effect.number, reported] = self.program.slots.further()
+                    yield reported
+
+    def _steps(self, effect: Effect, may: Lacking) -> Iterator[Step]:
+        for use in self._used(effect, may):
+            found = self._found[effect.number, use]
+            yield Compute(effect.number, any_of, (found, *map(self.shadow_of, use.slots)), (found,), effect.guard)
+        yield from self.accessed(effect, may)
         moves = [each for each in effect.moves if self._lacks(each, may)]
-        lacking = {each.result for each in moves}
-        rest = [each for each in effect.results if each not in lacking and self._bit(each) & self._ever]
+        done = {*(each.result for each in moves), *self.taken_by(effect)}
+        rest = [each for each in effect.results if each not in done and self.bit(each) & self._ever]
         if moves or rest:
             taken: list[list[Source]] = [
-                [*(self._shadow(each, may) for each in move.sources), *move.plain] for move in moves
+                [*(self.shadow(each, may) for each in move.sources), *move.plain] for move in moves
             ]
             meaning = _together([(each.meaning, len(own)) for each, own in zip(moves, taken, strict=True)], len(rest))
             sources = [each for own in taken for each in own]
-            results = (*(self._shadow_of(each.result) for each in moves), *map(self._shadow_of, rest))
+            results = (*(self.shadow_of(each.result) for each in moves), *map(self.shadow_of, rest))
             yield Compute(effect.number, meaning, (*sources, _NO), results, effect.guard)
 
-    def _note_operation(self, number: int, effect: Effect, may: int) -> None:
+    def _note_operation(self, number: int, effect: Effect, may: Lacking) -> None:
         """Note what an operation does, which Python carries out."""
-        uses = [Use(each.of, slots) for each in effect.uses
-                if (slots := tuple(slot for slot in each.slots if self._bit(slot) & may))
-                and each.of not in self.harmless]  # fmt: skip
+        uses = tuple(self._used(effect, may))
         moves = tuple(each for each in effect.moves if self._lacks(each, may))
-        results = tuple(each for each in effect.results if self._bit(each) & self._ever)
-        for slot in (*results, *self._taken_by(effect), *(slot for use in uses for slot in use.slots)):
-            self._shadow_of(slot)  # while there can be more of them
-        for use in uses:
-            self._found[effect.number, use] = self._program.slots.further()
-        if uses or results or (self._ends(effect) and may):
-            self._operations[number] = Effect(effect.number, None, tuple(uses), moves, results)
+        results = tuple(each for each in effect.results if self.bit(each) & self._ever)
+        for slot in (*results, *self.taken_by(effect), *(slot for use in uses for slot in use.slots)):
+            self.shadow_of(slot)
+        if uses or results or (self.ends(effect) and may.all):
+            self._operations[number] = Effect(effect.number, None, uses, moves, results)
 
     # ------------------------------------------------------------------------------------------ while it runs
 
@@ -210,7 +253,7 @@ class Shadows:
         """A call begins: its registers lack values."""
         for each in self._first:
             if each in self._of:
-                frame.masks[self._of[each].row] = 0xFFFFFFFF
+                frame.masks[self._of[each].row] = FULL
 
     def operate(self, frame: Frame, block: int, lanes: int) -> None:
         """An operation is about to be carried out, for some lanes."""
@@ -220,14 +263,12 @@ class Shadows:
         for use in effect.uses:
             for slot in use.slots:
                 frame.masks[self._found[effect.number, use].row] |= frame.mask(self._of[slot]) & lanes
-        if self._ends(effect):
+        if self.ends(effect):
             for slot in self._of.values():
                 frame.masks[slot.row] = 0
-        new = dict.fromkeys(effect.results, 0) | dict.fromkeys(self._taken_by(effect), 0xFFFFFFFF)
+        new = dict.fromkeys(effect.results, 0) | dict.fromkeys(self.taken_by(effect), FULL)
         for move in effect.moves:
-            shadows = [
-                lanes_of(frame.mask(self._of[each])) if each in self._of else lanes_of(0) for each in move.sources
-            ]
+            shadows = [lanes_of(frame.mask(self._of[each]) if each in self._of else 0) for each in move.sources]
             lacking = move.meaning(ARRAYS, *shadows, *(value(frame, each) for each in move.plain))
             new[move.result] = bits_of(lacking if move.lanes is None else lacking[move.lanes(frame)])
         for slot, bits in new.items():
@@ -251,68 +292,13 @@ class Shadows:
             if lanes:
                 frame.masks[slot.row] = 0
                 run.activate(lanes)
-                core.at = self._program.sites[number]
-                self._report(frame, number, use)
+                core.at = self.program.sites[number]
+                self.report(frame, number, use)
         run.activate(bits)
 
 
-class Unset(Shadows):
-    """Registers that nothing has written."""
-
-    harmless = frozenset({"exchanged"})
-
-    def _at_first(self) -> Iterator[Slot]:
-        """The registers that matter and that some way through the function reads before it writes them."""
-        read, written = [], []
-        for effects in self._effects:
-            first = done = 0
-            for effect in effects:
-                sources = [slot for move in effect.moves for slot in (*move.sources, *move.plain)]
-                sources += [slot for use in effect.uses for slot in use.slots]
-                first |= self._bits_of(_slots(sources)) & ~done
-                if effect.guard is None:
-                    done |= self._bits_of(effect.results)
-            read.append(first)
-            written.append(done)
-        follows, before = self._program.ways.follows, [0] * len(read)
-        changed = True
-        while changed:
-            changed = False
-            for number in reversed(range(len(read))):
-                after = 0
-                for each in follows[number]:
-                    after |= before[each] if each != OUT else 0
-                needed = read[number] | after & ~written[number]
-                changed |= needed != before[number]
-                before[number] = needed
-        filled = {*self._program.lowering.specials.values(), *self._program.lowering.addresses.values()}
-        filled |= set(self._program.filled)
-        return (slot for slot, bit in self._bits.items() if before[0] & bit and slot not in filled)
-
-    def _report(self, frame: Frame, number: int, use: Use) -> None:
-        core = frame.run.core
-        core.tell(Undefined, core.by(), self._program.opcode(number), use.of)
-
-
-class Loading(Shadows):
-    """The registers of a tcgen05.ld that no tcgen05.wait::ld has covered."""
-
-    def _taken_by(self, effect: Effect) -> Sequence[Slot]:
-        return effect.results if self._program.opcode(effect.number).startswith("tcgen05.ld.") else ()
-
-    def _ends(self, effect: Effect) -> bool:
-        return self._program.opcode(effect.number).startswith("tcgen05.wait::ld")
-
-    def _report(self, frame: Frame, number: int, use: Use) -> None:
-        core = frame.run.core
-        loads = [each.registers for _, each in core.block.state(Unwaited).open.get((core.index, "ld"), ())]
-        rows = [row for each in loads if each is not None and each.bank is frame.bank for row in each.which()]
-        own = [each.row for each in use.slots if each.bits == _BITS and each.row in rows]
-        if rows:
-            core.touched(frame.bank.view(own or rows), False, tuple(own or rows), ())
-
-
-def _slots(sources: Sequence[Any]) -> list[Slot]:
+def slots_among(sources: Sequence[Any]) -> list[Slot]:
+    """The registers among sources."""
     return [each for each in sources if isinstance(each, Slot)]
 
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 #: A function (ops, *values) -> value or values, as in the table of tcemu.alu.
 Meaning = Callable[..., Any]
 #: The memories that steps address; "param" is that of a kernel's parameters, and "const" a part of global memory that
-#: no kernel writes.
-Space = Literal["generic", "shared", "global", "const", "local", "param"]
+#: no kernel writes. "unset" says which bytes of local memory lack a value; addresses elsewhere have no such bytes.
+Space = Literal["generic", "shared", "global", "const", "local", "param", "unset"]
 
 
 class Guard(NamedTuple):
@@ -59,7 +59,7 @@ class Access:
     guard: Guard | None
     #: whether the machine does it: a strong access, or any if the schedule may switch before it
     machine: bool = False
-    #: what the block's own shared memory begins at, if that is not always 0
+    #: what its memory begins at, if that is not always 0
     origin: Source | None = None
 
     @property

@@ -59,9 +59,10 @@ RULE_OF = {
     "undefined_lanes_stored": {"absent-lanes"},
     "multiplied_after_an_exit": {"aligned-divergent"},
     "tcgen05_wait_for_one_of_two": {"tcgen05-wait"},
-    "unset_in_some_lanes": {"uninitialised-registers"},
-    "unset_condition": {"uninitialised-registers"},
-    "unset_index": {"uninitialised-registers"},
+    **{
+        f"unset_{what}": {"uninitialised-registers"}
+        for what in ("in_some_lanes", "condition", "index", "copy", "element", "element_of_a_caller")
+    },
     "swap_global": {"global-race"},
     "swap_shared": {"shared-race"},
     "swap_lanes": {"lane-race"},

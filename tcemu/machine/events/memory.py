@@ -113,8 +113,9 @@ class Fenced(WarpEvent):
     scope: str
 
 
-#: How an instruction uses a register so that nobody undoes it; lanes may leave out what they get from others.
-UseOf = Literal["value", "address", "condition", "exchanged"]
+#: How an instruction uses a register so that nobody undoes it: its value, perhaps as a mere copy, and so on. What lanes
+#: get from others, they may leave out, and so may the thread what it keeps in its local memory.
+UseOf = Literal["value", "copied", "address", "condition", "exchanged", "kept"]
 
 
 @dataclass(eq=False)

@@ -167,6 +167,58 @@ extern "C" __global__ void unset_index(float* g) {
     if (g[i] > 7) at = i;
   g[threadIdx.x] = g[64 + at];  // <- reported
 }
+extern "C" __global__ void unset_copy(float* g) {
+  float largest;
+  for (int i = 0; i < (int)g[0] + 8; i++)
+    if (g[i] > 7) largest = g[i];
+  g[threadIdx.x] = largest;  // <- reported
+}
+// What lies beyond the edge is exchanged with the rest of the tile, and not used.
+extern "C" __global__ void unset_copy_right(float* g) {
+  float x;
+  if (threadIdx.x < 20) x = g[threadIdx.x];
+  ((float*)s)[31 - threadIdx.x] = x;
+  __syncwarp();
+  if (threadIdx.x >= 12) g[threadIdx.x] = ((float*)s)[threadIdx.x];
+}
+
+extern "C" __global__ void unset_element(u32* g) {
+  u32 counts[8];
+  for (int i = 0; i < 7; i++) counts[g[i] + i] = 0;
+  for (int i = 0; i < 32; i++) counts[(g[i] + i) & 7]++;  // <- reported
+  g[threadIdx.x] = counts[g[threadIdx.x] + (threadIdx.x & 7)];
+}
+static __device__ __noinline__ void fill(u32* a, int n) {
+  for (int i = 0; i < n; i++) a[i] = i;
+}
+static __device__ __noinline__ u32 sum(const u32* a, int n) {
+  u32 all = 0;
+  for (int i = 0; i < n; i++) all += a[i];
+  return all;  // <- reported
+}
+extern "C" __global__ void unset_element_right(u32* g) {
+  u32 a[16];
+  fill(a, g[0] + 5);
+  g[threadIdx.x] = sum(a, g[0] + 5);
+}
+extern "C" __global__ void unset_element_of_a_caller(u32* g) {
+  u32 a[16];
+  fill(a, g[0] + 5);
+  g[threadIdx.x] = sum(a, g[0] + 6);
+}
+struct __align__(16) Point { float x, y, z; };
+struct Parts { float values[7]; u32 count; };
+// Who copies a struct copies its padding and what it has left out.
+extern "C" __global__ void unset_parts_right(float* g) {
+  Point p[4];
+  Parts parts;
+  for (int i = 0; i < 4; i++) p[i].x = g[i], p[i].y = g[i + 1], p[i].z = g[i + 2];
+  parts.count = 0;
+  for (int i = 0; i < 6; i++)
+    if (g[i] == 0) parts.values[parts.count++] = g[i];
+  ((Point*)g)[threadIdx.x] = p[(int)g[0] + (threadIdx.x & 3)];
+  ((Parts*)g)[32 + threadIdx.x] = parts;
+}
 
 // ---------------------------------------------------------------------------------------------------- memory
 
