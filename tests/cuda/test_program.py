@@ -58,10 +58,12 @@ def test_a_function_that_the_runtime_lacks_is_named(tmp_path):
 
 #: A program with a kernel; each case is a part of it that is wrong in its own way.
 USES = """
+#include <cassert>
 #include <cstdio>
 #include <cstdlib>
 #include <cuda_runtime.h>
 __constant__ float two[2];
+__global__ void sure(int n) { assert(threadIdx.x < n); }
 __global__ void copy(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x]; }
 int main(int, char** names) {
     float *x, *y, host[64] = {1};
@@ -136,7 +138,10 @@ ENDING = {
     ),
 }
 #: The host code of all of them, which are one program: compiling it takes longer than everything else.
-CASES = [code for code, *_ in (*MISUSED.values(), *ENDING.values())] + ["copy<<<1, 64>>>(x, y + 1);"]
+CASES = [code for code, *_ in (*MISUSED.values(), *ENDING.values())] + [
+    "copy<<<1, 64>>>(x, y + 1);",
+    "sure<<<1, 32>>>(9);",
+]
 
 
 def number(code):
@@ -194,9 +199,12 @@ def test_commands_fail_with_a_call_that_fails(command, program):
 @nvcc
 @pytest.mark.slow
 def test_the_program_hears_that_a_kernel_has_failed(program, capfd):
-    ran = run_program([program], [number(CASES[-1])], sanitizer="collect")
+    ran = run_program([program], [number(CASES[-2])], sanitizer="collect")
     assert capfd.readouterr().out.strip() == "cudaErrorIllegalAddress 1"
     assert [each.rule for each in ran.launches[0].reports] == ["out-of-range"]
+    ran = run_program([program], [number(CASES[-1])], sanitizer="collect")
+    assert capfd.readouterr().out.strip() == "cudaErrorAssert 1"
+    assert "thread (9, 0, 0): assertion `threadIdx.x < n` failed" in str(ran.launches[0].error)
 
 
 @nvcc

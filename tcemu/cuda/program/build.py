@@ -23,6 +23,7 @@ _OF_CUDA = re.compile(r"(?:cu|nv|nccl|npp|curand|thrust|cub/)[a-z_]*")
 _NO_HEADER = re.compile(r"fatal error: (\S+): No such file")
 #: What programs that need it are compiled with, and others do not notice.
 _EXTENDED = ("--extended-lambda", "--expt-relaxed-constexpr")
+_SAMPLES = "It belongs to CUDA's samples: get their repository, and say where it is, -I cuda-samples/Common."
 _FOLDER = "-I FOLDER says where headers are."
 _LIBRARY = (
     "Of CUDA's libraries, only the runtime and those of headers alone (Thrust, CUB, libcu++) run here. Put the kernels "
@@ -89,5 +90,6 @@ def _do(command: list[str], what: str) -> None:
             "tcemu run main.cu -X other.cu"
         )
     header = _NO_HEADER.search(said)
-    advice = f"\n{_LIBRARY if _OF_CUDA.match(header[1]) else _FOLDER}" if header else ""
+    sample = header and header[1].startswith("helper_")
+    advice = f"\n{_SAMPLES if sample else _LIBRARY if _OF_CUDA.match(header[1]) else _FOLDER}" if header else ""
     raise CompilationError(f"{what}:\n{said.strip()}{advice}")

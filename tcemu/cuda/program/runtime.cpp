@@ -76,6 +76,7 @@ const std::map<cudaError_t, Error> errors = {
     {cudaErrorInvalidDeviceFunction, {"cudaErrorInvalidDeviceFunction", "invalid device function"}},
     {cudaErrorInvalidResourceHandle, {"cudaErrorInvalidResourceHandle", "invalid resource handle"}},
     {cudaErrorIllegalAddress, {"cudaErrorIllegalAddress", "an illegal memory access was encountered"}},
+    {cudaErrorAssert, {"cudaErrorAssert", "device-side assert triggered"}},
     {cudaErrorLaunchFailure, {"cudaErrorLaunchFailure", "unspecified launch failure"}},
 };
 
@@ -402,6 +403,15 @@ cudaError_t cudaMalloc(void** pointer, size_t bytes) {
     return failed(*pointer ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 cudaError_t cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t) { return cudaMalloc(pointer, bytes); }
+// Pools: memory is never short, so that it does not matter which one it comes from.
+cudaError_t cudaMallocFromPoolAsync(void** pointer, size_t bytes, cudaMemPool_t, cudaStream_t) { return cudaMalloc(pointer, bytes); }
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int) { *pool = (cudaMemPool_t)1; return cudaSuccess; }
+cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int device) { return cudaDeviceGetDefaultMemPool(pool, device); }
+cudaError_t cudaDeviceSetMemPool(int, cudaMemPool_t) { return cudaSuccess; }
+cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps*) { return cudaDeviceGetDefaultMemPool(pool, 0); }
+cudaError_t cudaMemPoolDestroy(cudaMemPool_t) { return cudaSuccess; }
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return cudaSuccess; }
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t) { return cudaSuccess; }
 cudaError_t cudaMallocPitch(void** pointer, size_t* pitch, size_t width, size_t height) {
     *pitch = (width + 511) / 512 * 512;
     return cudaMalloc(pointer, *pitch * height);
@@ -606,6 +616,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* found, int device) {
     found->maxThreadsPerBlock = found->maxThreadsDim[0] = found->maxThreadsDim[1] = 1024, found->maxThreadsDim[2] = 64;
     found->maxGridSize[0] = 0x7fffffff, found->maxGridSize[1] = found->maxGridSize[2] = 65535;
     found->maxThreadsPerMultiProcessor = 2048, found->maxBlocksPerMultiProcessor = 32;
+    found->asyncEngineCount = 3, found->sharedMemPerBlock = 48 << 10, found->reservedSharedMemPerBlock = 1 << 10;
+    found->canMapHostMemory = found->concurrentManagedAccess = found->memoryPoolsSupported = found->ECCEnabled = 1;
     found->memoryBusWidth = 5120, found->unifiedAddressing = found->managedMemory = found->cooperativeLaunch = found->concurrentKernels = 1;
     return cudaSuccess;
 }
@@ -624,8 +636,23 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int) {
         case cudaDevAttrMaxSharedMemoryPerBlock: *value = (int)found.sharedMemPerBlock; break;
         case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = (int)found.sharedMemPerBlockOptin; break;
         case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = (int)found.sharedMemPerMultiprocessor; break;
+        case cudaDevAttrMaxBlockDimX: case cudaDevAttrMaxBlockDimY: case cudaDevAttrMaxBlockDimZ:
+            *value = found.maxThreadsDim[which - cudaDevAttrMaxBlockDimX];
+            break;
+        case cudaDevAttrMaxGridDimX: case cudaDevAttrMaxGridDimY: case cudaDevAttrMaxGridDimZ:
+            *value = found.maxGridSize[which - cudaDevAttrMaxGridDimX];
+            break;
+        case cudaDevAttrMaxBlocksPerMultiprocessor: *value = found.maxBlocksPerMultiProcessor; break;
+        case cudaDevAttrMaxRegistersPerBlock: case cudaDevAttrMaxRegistersPerMultiprocessor: *value = found.regsPerBlock; break;
+        case cudaDevAttrTotalConstantMemory: *value = (int)found.totalConstMem; break;
+        case cudaDevAttrReservedSharedMemoryPerBlock: *value = (int)found.reservedSharedMemPerBlock; break;
+        case cudaDevAttrAsyncEngineCount: *value = found.asyncEngineCount; break;
         case cudaDevAttrWarpSize: *value = 32; break;
-        case cudaDevAttrCooperativeLaunch: case cudaDevAttrManagedMemory: case cudaDevAttrUnifiedAddressing: *value = 1; break;
+        case cudaDevAttrCooperativeLaunch: case cudaDevAttrManagedMemory: case cudaDevAttrUnifiedAddressing:
+        case cudaDevAttrConcurrentKernels: case cudaDevAttrCanMapHostMemory: case cudaDevAttrConcurrentManagedAccess:
+        case cudaDevAttrMemoryPoolsSupported: case cudaDevAttrEccEnabled:
+            *value = 1;
+            break;
         case cudaDevAttrClockRate: *value = 1755000; break;
         case cudaDevAttrMemoryClockRate: *value = 2619000; break;
         case cudaDevAttrL2CacheSize: *value = found.l2CacheSize; break;

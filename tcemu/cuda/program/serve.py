@@ -24,6 +24,7 @@ from tcemu.machine.launch import Launch
 from tcemu.machine.tensor_map import Fill, TensorMap
 from tcemu.machine.tensor_map_words import words_of
 from tcemu.simt import Kernel
+from tcemu.simt.errors import KernelAssertion
 from tcemu.simt.variables import Variables
 
 #: Bytes of the memory of a device. The file behind it is sparse.
@@ -198,6 +199,12 @@ class _Device:
         try:
             kernel.check_block((bx, by, bz))
             self.launches.append(kernel.launch((gx, gy, gz), (bx, by, bz), *given, shared=shared, **options))
+        except KernelAssertion as error:
+            if error.launch is None or self.launching.get("sanitizer", "raise") == "raise":
+                raise
+            error.launch.error = error
+            self.launches.append(error.launch)
+            return b"710\n"
         except LaunchError as error:
             if error.launch is not None:
                 raise
