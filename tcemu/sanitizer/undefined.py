@@ -16,7 +16,8 @@ _DOES = {
 }
 _REMEDY = (
     "Give the variable or array a value where it is declared: float sum = 0; float sums[8] = {}; A loop or a condition "
-    "that assigns it must reach each element, in each thread, before it is read."
+    "that assigns it must reach each element, in each thread, before it is read. What a product of matrices adds to "
+    "needs wmma::fill_fragment or zeros, or the first wgmma of a sum needs scale-d = 0."
 )
 
 

@@ -8,13 +8,13 @@ together in parts, and of a matrix product, whose rows do not depend on each oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tcemu.assembly import Immediate, Memory, Negated, Operand, Register, Vector
 from tcemu.assembly import Instruction as Text
-from tcemu.assembly import Memory, Negated, Vector
 from tcemu.machine.events import UseOf
 from tcemu.machine.shuffles import asked_lanes
 from tcemu.simt import operations
@@ -33,6 +33,8 @@ _WHOLE = {
     *("sqrt", "rsqrt", "rcp", "ex2", "lg2", "sin", "cos", "tanh", "copysign", "testp", "setp", "set", "shl", "shr"),
     *("popc", "clz", "bfind", "brev", "sad", "mul24", "mad24", "dp4a", "dp2a", "addc", "subc", "madc"),
 }
+#: Operations that store what other instructions have computed; what is only copied may lie beyond the edge of a tile.
+_STORING = frozenset({"wmma.store", "stmatrix"})
 #: Operations of the machine that use their operands at once.
 _USING = frozenset({"st", "atom", "red", "vote", "redux", "match", "multimem"})
 
@@ -115,11 +117,10 @@ def effects_of(program: Program, block: int) -> Iterator[Effect]:
         values = [each for each in arguments if not isinstance(each, Memory)]
         uses = _uses(address=slots_of(program, [each for each in arguments if isinstance(each, Memory)]),
                      value=slots_of(program, values))  # fmt: skip
+    elif family in _STORING:
+        uses = _uses(kept=slots_of(program, [each for each in arguments if not isinstance(each, Memory)]))
     else:
-        added = {record.role: each for record, each in zip(ins, arguments, strict=True)}.get("c")
-        summed = list(slots_of(program, [added])) if added is not None else []
-        if summed and len(summed) == len(results):
-            moves = tuple(Move(to, (of,), (), any_of) for to, of in zip(results, summed, strict=True))
+        moves = tuple(_added(program, {each.role: of for each, of in zip(ins, arguments, strict=True)}, results))
     yield Effect(number, guard, uses, moves, results)
 
 
@@ -179,6 +180,23 @@ def _joined(step: Compute, text: Text, both: bool) -> Move:
         return one & other | one & y | other & x
 
     return Move(result, step.sources, step.sources, meaning)  # type: ignore[arg-type]
+
+
+def _added(program: Program, given: Mapping[str, Operand], results: Sequence[Slot]) -> Iterator[Move]:
+    """A product of matrices: what it adds to, if scale-d of wgmma does not leave that out."""
+    scale = given.get("scale_d")
+    added = given.get("c") if scale is None else given.get("d")
+    summed = list(slots_of(program, [added])) if added is not None else []
+    if len(summed) != len(results) or (isinstance(scale, Immediate) and not scale.value):
+        return
+    of = program.lowering.source(scale, 1) if isinstance(scale, Register | Negated) else None
+    turned = isinstance(scale, Negated)
+
+    def adds(ops: Any, shadow: Any, scales: Any) -> Any:
+        return shadow & (~scales if turned else scales)
+
+    for to, each in zip(results, summed, strict=True):
+        yield Move(to, (each,), (), any_of) if of is None else Move(to, (each,), (of,), adds)  # type: ignore[arg-type]
 
 
 def _shuffled(program: Program, text: Text, results: Sequence[Slot]) -> Iterator[Move]:

@@ -78,7 +78,8 @@ class Shadows:
         self._found: dict[tuple[int, Use], Slot] = {}
         #: by block, and the place of a step in it: the steps before that one
         self.further: list[dict[int, list[Step]]] = [{} for _ in effects]
-        self._operations: dict[int, Effect] = {}
+        #: by block: what its operation does, and the rows of the shadows that say whether it does anything
+        self._operations: dict[int, tuple[Effect, Array]] = {}
         if self._first or self.marks or any(self.taken_by(each) for block in effects for each in block):
             self._follow()
             for number in range(len(effects)):
@@ -242,10 +243,12 @@ class Shadows:
         uses = tuple(self._used(effect, may))
         moves = tuple(each for each in effect.moves if self._lacks(each, may))
         results = tuple(each for each in effect.results if self.bit(each) & self._ever)
-        for slot in (*results, *self.taken_by(effect), *(slot for use in uses for slot in use.slots)):
-            self.shadow_of(slot)
-        if uses or results or (self.ends(effect) and may.all):
-            self._operations[number] = Effect(effect.number, None, uses, moves, results)
+        used = [slot for use in uses for slot in use.slots]
+        moved = [each for move in moves for each in slots_among(move.sources) if self.bit(each) & may.all]
+        shadows = [self.shadow_of(each) for each in (*results, *self.taken_by(effect), *used, *moved)]
+        if shadows or (self.ends(effect) and may.all):
+            rows = np.array([each.row for each in shadows], np.intp)
+            self._operations[number] = Effect(effect.number, None, uses, moves, results), rows
 
     # ------------------------------------------------------------------------------------------ while it runs
 
@@ -257,8 +260,8 @@ class Shadows:
 
     def operate(self, frame: Frame, block: int, lanes: int) -> None:
         """An operation is about to be carried out, for some lanes."""
-        effect = self._operations.get(block)
-        if effect is None:
+        effect, rows = self._operations.get(block, (None, None))
+        if effect is None or not (frame.masks[rows].any() or self.taken_by(effect) or self.ends(effect)):
             return
         for use in effect.uses:
             for slot in use.slots:

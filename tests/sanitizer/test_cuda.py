@@ -32,7 +32,10 @@ SHAPES = {
     ): "exited_lanes swap_shared shared_race exited_threads mbarrier_init_fence source_overwritten_by_another "
     "freed_early proxy_fence_missing proxy_fence_thread "
     "proxy_fence_barrier flag_never_set_right barriers_parted_right",
-    (1, 128): "barrier_threads setmaxnreg_count wgmma_right wgmma_fence_first wgmma_uncommitted "
+    (
+        1,
+        128,
+    ): "barrier_threads setmaxnreg_count unset_accumulator_of_wgmma wgmma_right wgmma_fence_first wgmma_uncommitted "
     "wgmma_unwaited wgmma_unwaited_by_an_atomic wgmma_unwaited_in_a_loop wgmma_wait_weak warpgroup_divergent "
     "wgmma_descriptors wgmma_fence_unneeded wgmma_fence_shape tile_layout",
     (1, 160): "warpgroup_start",
@@ -61,7 +64,16 @@ RULE_OF = {
     "tcgen05_wait_for_one_of_two": {"tcgen05-wait"},
     **{
         f"unset_{what}": {"uninitialised-registers"}
-        for what in ("in_some_lanes", "condition", "index", "copy", "element", "element_of_a_caller")
+        for what in (
+            "in_some_lanes",
+            "condition",
+            "index",
+            "copy",
+            "element",
+            "element_of_a_caller",
+            "accumulator",
+            "accumulator_of_wgmma",
+        )
     },
     "swap_global": {"global-race"},
     "swap_shared": {"shared-race"},

@@ -1,6 +1,7 @@
 // The smallest CUDA C++ kernel that breaks each rule of the sanitizer, and beside it one that does the same rightly.
 // The line that is reported ends in "<- reported". g points to 8192 words of zeros; s is 4096 bytes of shared memory.
 #include <cuda_fp16.h>
+#include <mma.h>
 
 typedef unsigned u32;
 typedef unsigned long long u64;
@@ -637,6 +638,37 @@ extern "C" __global__ void wgmma_right(float* g) {
   commit();
   wgmma_done();
   g[threadIdx.x] = d[0];
+}
+#define MULTIPLY_SCALED(d, a, b, scale)                                                     \
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %6, 0;"                                      \
+               " wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%0, %1, %2, %3}, %4, %5, p, 1, 1, 0, 0; }" \
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "l"(a), "l"(b), "r"((int)(scale)) : "memory")
+extern "C" __global__ void unset_accumulator_of_wgmma(float* g) {
+  float d[4];
+  fill();
+  wgmma_fence();
+  for (int k = 0; k < (int)g[4096] + 2; k++) MULTIPLY_SCALED(d, tile(0), tile(2048), 1);
+  commit();
+  wgmma_done();
+  g[threadIdx.x] = d[0];  // <- reported
+}
+extern "C" __global__ void unset_accumulator_of_wgmma_right(float* g) {
+  float d[4];
+  fill();
+  wgmma_fence();
+  for (int k = 0; k < (int)g[4096] + 2; k++) MULTIPLY_SCALED(d, tile(0), tile(2048), k > 0);
+  commit();
+  wgmma_done();
+  g[threadIdx.x] = d[0];
+}
+extern "C" __global__ void unset_accumulator(float* g) {
+  nvcuda::wmma::fragment<nvcuda::wmma::matrix_a, 16, 16, 16, half, nvcuda::wmma::row_major> a;
+  nvcuda::wmma::fragment<nvcuda::wmma::matrix_b, 16, 16, 16, half, nvcuda::wmma::col_major> b;
+  nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float> c;
+  nvcuda::wmma::fill_fragment(a, half(1));
+  nvcuda::wmma::fill_fragment(b, half(1));
+  nvcuda::wmma::mma_sync(c, a, b, c);
+  nvcuda::wmma::store_matrix_sync(g, c, 16, nvcuda::wmma::mem_row_major);  // <- reported
 }
 extern "C" __global__ void wgmma_unwaited(float* g) {
   float d[4] = {0, 0, 0, 0};
