@@ -32,24 +32,19 @@ def place() -> Literal["notebook", "terminal", "log", "quiet"]:
 class Progress:
     """Shows how much of `total` is done; without a total, that something goes on. It waits `patience` seconds first.
 
-    `notebook`: whether it is shown in a notebook, too, among the outputs of the cell.
-
     >>> from tcemu.progress import Progress
     >>> with Progress("seeds of kernel", 100) as progress:
     ...     for done in range(1, 101):
     ...         progress.show(done)
     """
 
-    #: the one that has a bar in the terminal, where there is room for one: work inside other work shows nothing
+    #: the one that has a bar, for which there is room: work inside other work shows nothing
     _shown: ClassVar[Progress | None] = None
 
-    def __init__(
-        self, what: str, total: float | None = None, unit: str = "", *, patience: float = 0.0, notebook: bool = True
-    ) -> None:
+    def __init__(self, what: str, total: float | None = None, unit: str = "", *, patience: float = 0.0) -> None:
         self.what, self.total, self.unit = what, total, f" {unit}" if unit else ""
         self._began = time.monotonic()
         self._next = self._began + patience
-        self._places = ("notebook", "terminal") if notebook else ("terminal",)
         #: rich's bar, or the output in the notebook and the number of its cell
         self._bar: Any = None
         self._output: Any = None
@@ -70,7 +65,7 @@ class Progress:
         if now < self._next or Progress._shown not in (None, self):
             return
         where = place()
-        if where not in self._places:
+        if where not in ("notebook", "terminal"):
             return
         words = ""
         if self.total is not None:
@@ -88,7 +83,9 @@ class Progress:
         self._next = 0.0
         if self._bar is not None:
             self._bar.stop()
-            self._bar = Progress._shown = None
+            self._bar = None
+        if Progress._shown is self:
+            Progress._shown = None
         if self._output is not None:
             self._output.update({"text/plain": "", "text/html": ""}, raw=True)
 
@@ -103,6 +100,7 @@ class Progress:
             self._output.update(line, raw=True)
         else:
             self._output, self._cell = display(line, raw=True, display_id=True), cell
+            Progress._shown = self
 
     def _in_terminal(self, done: float, words: str) -> None:
         if self._bar is None:

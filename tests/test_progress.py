@@ -65,10 +65,11 @@ def test_progress_in_a_notebook(monkeypatch):
     monkeypatch.delenv("TCEMU_QUIET", raising=False)
     monkeypatch.setattr("tcemu.progress.shell", lambda: SimpleNamespace(kernel=True))
     monkeypatch.setattr("IPython.display.display", Handle)
-    now = iter([0.0, 40.0, 80.0])
+    now = iter([0.0, 40.0, 50.0, 60.0, 80.0])
     monkeypatch.setattr("tcemu.progress.time.monotonic", lambda: next(now))
     with Progress("seeds", 1000) as progress:
         progress.show(1)
+        Progress("inside").show(1)
         progress.show(1000)
     assert shown == [
         '<label>seeds: 1 of 1,000, about 11 h left <progress value="1" max="1000"></progress></label>',

@@ -254,11 +254,11 @@ def name_of(kernel: Kernel) -> str:
 
 
 def _run(kernel: Kernel, args: Sequence[Any], grid: Grid, result: Launch) -> None:
-    """Run all blocks under one policy; in a terminal, a bar shows how many have ended."""
+    """Run all blocks under one policy; after a while, a bar shows how many have ended."""
     try:
         with (
             launched(kernel),
-            Progress(result.kernel, prod(result.grid), "blocks", patience=PATIENCE, notebook=False) as bar,
+            Progress(result.kernel, prod(result.grid), "blocks", patience=PATIENCE) as bar,
         ):
             grid.bar = bar
             grid.run(body_of(kernel, args))
