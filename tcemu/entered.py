@@ -112,8 +112,10 @@ class Entered:
 
     def called(self, frame: FrameType, event: str, called: Any) -> None:
         """What Python calls as a profiler."""
-        if event == "c_call" and frame.f_code.co_filename != __file__:
-            self._away(called, frame)
+        if event == "c_call":  # the most frequent by far
+            if called.__name__ in _AWAY and frame.f_code.co_filename != __file__:
+                self._away(called, frame)
+            return
         if event != "call" or _kinds[frame.f_code.co_filename] is not _OURS:
             return
         outer = frame.f_back
@@ -131,7 +133,7 @@ class Entered:
         """Note a function of Python's that takes what follows out of sight."""
         name = called.__name__
         watched = name in _THREADS and frame.f_code.co_filename == threading.__file__
-        if name in _AWAY and not watched and (name != "enable" or hasattr(called.__self__, "getstats")):
+        if not watched and (name != "enable" or hasattr(called.__self__, "getstats")):
             self.names.add(_AWAY[name])
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
