@@ -69,12 +69,17 @@ def pytest_xdist_auto_num_workers(config):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """Nobody looks for garbage among the tests while they are collected: they are many, and all of them stay."""
+    """Nobody looks for garbage among the tests while they are collected: they are many, and all of them stay.
+
+    Afterwards it is looked for more rarely than in Python: what tests keep, tables and parsed kernels, is not garbage,
+    and going through all of it again and again took up to a sixth of the time.
+    """
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(10_000, 20, 50)
         gc.enable()
 
 
