@@ -35,9 +35,12 @@ from tcemu.sanitizer import RULES
 FIRST = "00_first_light"
 LESSONS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 RUN = LESSONS if quick.THOROUGH else [FIRST, LESSONS[1 + quick.turn(len(LESSONS) - 1)]]
-#: Takes the sidebar from pages of which there are many, and runs few notebooks.
+#: Takes the sidebar from pages of which there are many, runs few notebooks, and rarely looks for garbage, of which
+#: Sphinx makes little.
 LESS = f"""
+import gc
 from tcemu.commands.book import build
+gc.set_threshold(20_000, 20, 100)
 build._asks = lambda notebook: notebook.stem in {RUN}
 settings = build._settings
 many = "notebooks/0[1-9]*", "notebooks/1*", "exercises/*", "instructions/*", "reference/*"

@@ -15,13 +15,13 @@ NOTEBOOKS = sorted(FOLDER.glob("[0-9][0-9]_*.ipynb"))
 CASES = cases(ROOT)
 
 
-@rows("case", some(spread(CASES, 2, first=turn(2)), 12), lambda case: case.exercise.name)
+@rows("case", some(spread(CASES, 4, first=turn(4)), 12), lambda case: case.exercise.name)
 @pytest.mark.slow
 def test_nothing_is_wrong_with_it(case, monkeypatch):
     """What `tcemu exercises lint` asks; tests/course/test_writing.py shows that it finds what is wrong.
 
     The command asks as each of three learners. Unless everything is asked, they take turns here, an exercise each, and
-    half of the exercises have their turn each day.
+    a quarter of the exercises have their turn each day.
     """
     monkeypatch.setattr(lint, "LEARNERS", spread(LEARNERS, len(LEARNERS), first=CASES.index(case)))
     assert [str(problem) for problem in problems(case)] == []

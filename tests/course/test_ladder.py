@@ -167,7 +167,7 @@ WRONG = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "old", "new", "words"), spread(WRONG, 2, turn(2)))
+@pytest.mark.parametrize(("name", "old", "new", "words"), spread(WRONG, 4, turn(4)))
 def test_a_wrong_kernel_is_told_what_is_wrong(name, old, new, words, one_order):
     rung = replace(RUNGS[name], shapes=SMALLER.get(name, RUNGS[name].shapes))
     assert old in rung.source("py")

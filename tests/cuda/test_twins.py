@@ -39,7 +39,7 @@ def same(name, compile_twin):
     assert [report for launch in launches for report in launch.reports] == []
 
 
-@pytest.mark.parametrize("name", some(TWINS, 6))
+@pytest.mark.parametrize("name", some(spread(TWINS, 2, first=turn(2)), 6))
 def test_the_twin_gives_the_bits_of_the_python_kernel(name):
     same(name, from_storage)
 
@@ -55,7 +55,7 @@ APART = ("split_k", "wgmma_epilogue", "paged_decode")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", some([name for name in TWINS if name not in APART], 5))
+@pytest.mark.parametrize("name", some(spread([name for name in TWINS if name not in APART], 3, first=turn(3)), 5))
 def test_the_twin_takes_as_many_cycles_as_the_python_kernel(name):
     """Closely if neither computes anything between its products; otherwise nvcc interleaves what Python does not."""
     computes = name.startswith(("attention", "grouped_fp8", "w4a16"))

@@ -21,8 +21,8 @@ pytestmark = [needs_box, pytest.mark.slow]
 #: Enough for a busy machine; loops end with it.
 LIMITS = Limits(cell=3, notebook=20, memory=1 << 30)
 ASKED = ("where_of_b", "where_of_bytes")
-#: Half of the attacks, with their numbers, every day the other half.
-ATTACKS = spread(enumerate(IN_THE_BOX), 2, first=turn(2))
+#: A third of the attacks, with their numbers, every day another one.
+ATTACKS = spread(enumerate(IN_THE_BOX), 3, first=turn(3))
 HONEST_ONES = ("ada", "José", "zoe")
 
 

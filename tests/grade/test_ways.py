@@ -38,7 +38,7 @@ def in_a_kernel(sources, folder):
 
 
 @pytest.mark.slow
-@rows("what, sources, says", spread(ALL, 15, first=4 * turn(15)), lambda what, *_: what)
+@rows("what, sources, says", spread(ALL, 25, first=4 * turn(25)), lambda what, *_: what)
 def test_jupyter_says(what, sources, says, tmp_path):
     assert in_a_kernel([_numbered(each) for each in sources], tmp_path) == says
 

@@ -29,7 +29,7 @@ TARGETS = ["sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm
 TOGETHER, INSTRUCTIONS = 200, 200
 #: Of so many instructions that follow each other, one is asked, every day another: they differ in a type or a number of
 #: columns.
-ONE_IN = 6
+ONE_IN = 12
 #: The line of a kernel that has the instruction.
 INSTRUCTION = r"^( +(?:mma|wmma|wgmma\.mma|ldmatrix|stmatrix|movmatrix).*\n)"
 

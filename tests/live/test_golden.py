@@ -28,7 +28,7 @@ def opcodes(name):
 
 #: About so many instructions are replayed by one test: few tests, and still enough of them for all cores.
 TOGETHER = 25
-#: Every fourth instruction is replayed, other ones every day; of a file with more than so many, as wgmma's, fewer.
+#: Every eighth instruction is replayed, other ones every day; of a file with more than so many, as wgmma's, fewer.
 MANY = 400
 #: Parts of a file that the quick tests replay.
 QUICK = 1
@@ -39,7 +39,7 @@ def parts():
     for name in FILES:
         if name not in ELSEWHERE:
             whole = opcodes(name)
-            one_in = 4 + len(whole) // MANY
+            one_in = 8 + len(whole) // MANY
             every = spread(whole, one_in, first=turn(one_in))
             count = -(-len(every) // TOGETHER)
             for part in range(count):
