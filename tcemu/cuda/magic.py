@@ -255,8 +255,7 @@ def names(module: Module) -> dict[str, Any]:
     named: dict[str, Any] = {each: Template(module, each) for each in module.templates}
     for each in module.kernels:
         name = each.split("::")[-1]
-        each = each.replace("(anonymous namespace)::", "")  # noqa: PLW2901 - a name for Python
-        if not re.search("[<(]", each) and name not in _ambiguous(module):
+        if not re.search("[<(]", each.replace("(anonymous namespace)::", "")) and name not in _ambiguous(module):
             named[name] = module[each]
     return named
 

@@ -66,6 +66,9 @@ _ADVICE = {
     r'identifier "(import|from|def|print)" is undefined': (
         "{0} is Python's; a cell that begins with %%cuda is CUDA C++ to its end, and Python goes into another one"
     ),
+    r'identifier "(lt|gt|amp|quot)" is undefined\n.*&\1;': (
+        "&{0}; is HTML's way to write a sign: copy the text as it is shown"
+    ),
     r"operand types are: .*\b(?:uint3|dim3)\b": (
         "threadIdx, blockIdx, blockDim and gridDim have three parts, each a number: threadIdx.x comes first"
     ),
@@ -235,6 +238,8 @@ def _first_of_their_line(errors: Iterable[Message]) -> list[Message]:
 
 def _foreign(errors: Iterable[Message]) -> str:
     """Letters that NVRTC does not know outside comments and strings: which, and what to do."""
+    if any(each.excerpt and each.excerpt[0].startswith("  ```") for each in errors):
+        return "``` is Markdown's, and no part of the program"
     lines = "".join(each.excerpt[0] for each in errors if each.said == "unrecognized token" and each.excerpt)
     letters = dict.fromkeys(each for each in SILENT.sub("", lines) if not each.isascii())
     if not letters:

@@ -66,6 +66,11 @@ class Module(ptx.Module):
         self.warnings = messages.warnings(answer.log, source.text if source.left_out or self.templates else "")
         self._instances: dict[str, ptx.Module] = {}
 
+    def __repr__(self) -> str:
+        *lines, last = super().__repr__().splitlines()
+        named = [f"    template {name}<...>" for name in self.templates]
+        return "\n".join([*lines, last.removesuffix(">"), *named]) + ">"
+
     @cached_property
     def templates(self) -> tuple[str, ...]:
         """The names of kernel templates."""

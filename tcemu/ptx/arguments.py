@@ -229,6 +229,8 @@ def _an_array_for(value: Any) -> str:
     """What to pass instead of a value that is not an array."""
     if hasattr(value, "__cuda_array_interface__") or getattr(value, "is_cuda", False):
         return "a numpy array (such as cupy.asnumpy(...) or a tensor's .cpu(): nothing here is on a GPU)"
+    if isinstance(value, str | bytes):
+        return "a numpy array (np.frombuffer(b'...\\0', np.int8), as C's strings end with 0)"
     if isinstance(value, list | tuple):
         return "a numpy array (a = np.array([...]), which then holds what the kernel wrote)"
     shares = hasattr(value, "__array_interface__") or isinstance(value, bytearray | memoryview | array.array)

@@ -73,6 +73,7 @@ def test_what_only_templates_use_is_used_and_auto_makes_one():
     __global__ void g(auto* x, const auto y) { *x = y; }""")
     assert [each.line for each in module.warnings] == [3]
     assert module.templates == ("f", "g")
+    assert repr(module).endswith(" for sm_90a:\n    template f<...>\n    template g<...>>")
     x = np.zeros(1, np.int32)
     module["g<int, int>"][1, 1](x, 5)
     assert x == 5

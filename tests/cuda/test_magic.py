@@ -59,7 +59,7 @@ __global__ void lambda() {}""",
     """%%cuda
 #include <cstdio>
 const int SIZE = 512, NEVER = 1;
-namespace { __global__ void hidden(int* x) { *x = 9; } }
+namespace deep { namespace { __global__ void hidden(int* x) { *x = 9; } } }
 static __global__ void alone(int* x) {}
 int main() { hidden<<<1, SIZE>>>(nullptr); }""",
     "del print; hidden[1, 1](y)\nprint(y[0])\nhidden[1, 1](None)",
@@ -127,7 +127,8 @@ def test_kernels_become_names(shown):
         '(<kernel template add: add["64"], with the template\'s arguments, is a kernel>,\n'
         " <Cell In[2] for sm_80:\n"
         "     kernel scale(float* x, float k, int n)\n"
-        "     kernel deep::one(int* x)>)"
+        "     kernel deep::one(int* x)\n"
+        "     template add<...>>)"
     )
 
 

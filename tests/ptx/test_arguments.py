@@ -110,6 +110,7 @@ REFUSED = {
     "empty": ("float* x", X[:0], "is a pointer to an array with elements; got one of shape (0,)"),
     "list": ("float* x", [1.0], "is a pointer: pass a numpy array (a = np.array([...]), which then holds what the "),
     "bytes": ("char* x", bytearray(1), "is a pointer: pass a numpy array (np.asarray(...) shares its memory) or None"),
+    "a string": ("const char* s", "hey", "is a pointer: pass a numpy array (np.frombuffer(b"),
     "gpu": ("char* x", OnGpu(), "is a pointer: pass a numpy array (such as cupy.asnumpy(...) or a tensor's .cpu()"),
     "reference": ("int& x", 5, "is a reference: pass a numpy array (from np.array([...])) or None; got 5"),
     "complex32": ("double2* x", np.zeros(2, np.complex64), f"{POINTER} double2, np.float64; got an array of complex64"),
