@@ -74,6 +74,8 @@ class Core:
         self.sought: Wait | None = None
         #: the registers of a front end that get the result of the next operation, when it ends
         self.into: Registers | None = None
+        #: where the latest tcgen05.ld found cells that nothing had written, bool (32, n) by lane and register
+        self.blind: Array | None = None
         #: the site of the latest operation
         self.latest = UNKNOWN
         #: the next register's number

@@ -152,6 +152,7 @@ def ld(instruction: Instruction) -> Act:
                 least.append(_reduced(core, by, instruction, words, missing))
                 missing = np.column_stack([missing, missing.any(axis=1)])
             registers.end(np.column_stack([words, *least]) if own and reduces else words)
+            core.blind = missing
             if own and missing.any():
                 registers.bank.unwritten = missing
                 registers.bank.source = (

@@ -16,9 +16,11 @@ _DOES = {
 }
 _REMEDY = (
     "Give the variable or array a value where it is declared: float sum = 0; float sums[8] = {}; A loop or a condition "
-    "that assigns it must reach each element, in each thread, before it is read. What a product of matrices adds to "
-    "needs wmma::fill_fragment or zeros, or the first wgmma of a sum needs scale-d = 0."
+    "that assigns it must reach each element, in each thread, before it is read. A product of matrices needs something "
+    "to add to: wmma::fill_fragment, zeros, or scale-d = 0 in the first wgmma. A pointer to a variable is of no use "
+    "once its function has returned."
 )
+_COLUMNS = " Compare the address and the columns of tcgen05.ld with those that tcgen05.mma or tcgen05.st writes."
 
 
 class Variables:
@@ -29,9 +31,11 @@ class Variables:
         self.handlers: Handlers = {Undefined: self._used}
 
     def _used(self, event: Undefined) -> None:
-        message = f"{event.opcode} {_DOES[event.use]} a variable to which nothing had been assigned"
+        what = "a variable" + " or a cell of Tensor Memory" * event.cells
+        message = f"{event.opcode} {_DOES[event.use]} {what} to which nothing had been assigned"
         lanes = tuple(lanes_of(event.by.active))
         weight = "warning" if event.use == "copied" else None
+        remedy = _REMEDY + _COLUMNS * event.cells
         self._block.report(
-            "uninitialised-registers", event.by, message, what="a variable", lanes=lanes, remedy=_REMEDY, weight=weight
+            "uninitialised-registers", event.by, message, what=what, lanes=lanes, remedy=remedy, weight=weight
         )

@@ -80,6 +80,7 @@ class Call:
             return
         for variable, wanted in zip(frame.program.function.returns, self.returns, strict=True):
             _put(frame.caller, wanted, _value(frame, _formal(frame.program, variable), variable.size))
+        frame.declare()  # who still has a pointer to a variable finds no value there
 
 
 def _formal(program: Program, variable: Variable) -> Passed:

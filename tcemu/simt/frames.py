@@ -60,10 +60,15 @@ class Frame:
         #: the registers of 32 bits as the machine takes them: (32, n)
         self.bank = run.core.adopted(self.rows[32].T).bank
         program.fill(self)
-        if run.core.watched and program.code.keeps_variables:
-            run.local.begin(base, program.local_bytes, program.variables_kept, lanes_of(run.bits))
+        self.declare()
         for each in self.shadows:
             each.begin(self)
+
+    def declare(self) -> None:
+        """Let the function's variables in local memory lack their values, in the active lanes, for observers."""
+        run, program = self.run, self.program
+        if run.core.watched and program.code.keeps_variables:
+            run.local.begin(self.base, program.local_bytes, program.variables_kept, lanes_of(run.bits))
 
     def lanes(self, slot: Slot) -> Array:
         """A register: (32,), its own memory."""

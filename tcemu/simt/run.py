@@ -291,6 +291,8 @@ class Run:
             operation.write(frame, result)
         elif result is not None:
             return self._jumped(frame, block + 1, mask & ~active, result)
+        for each in frame.shadows:
+            each.done(frame, block, active)
         core.bits = mask
         return True
 

@@ -103,6 +103,10 @@ class Shadows:
         """The registers that lack a value from an instruction on."""
         return ()
 
+    def taken(self, frame: Frame, effect: Effect) -> dict[Slot, int]:
+        """Those that lack one from an operation on, each in which lanes."""
+        return dict.fromkeys(self.taken_by(effect), FULL)
+
     def part(self, effect: Effect) -> bool:
         """Whether they may be part of something larger that is copied as a whole."""
         return False
@@ -248,7 +252,7 @@ class Shadows:
         shadows = [self.shadow_of(each) for each in (*results, *self.taken_by(effect), *used, *moved)]
         if shadows or (self.ends(effect) and may.all):
             rows = np.array([each.row for each in shadows], np.intp)
-            self._operations[number] = Effect(effect.number, None, uses, moves, results), rows
+            self._operations[number] = effect._replace(guard=None, uses=uses, moves=moves, results=results), rows
 
     # ------------------------------------------------------------------------------------------ while it runs
 
@@ -269,7 +273,7 @@ class Shadows:
         if self.ends(effect):
             for slot in self._of.values():
                 frame.masks[slot.row] = 0
-        new = dict.fromkeys(effect.results, 0) | dict.fromkeys(self.taken_by(effect), FULL)
+        new = dict.fromkeys(effect.results, 0) | self.taken(frame, effect)
         for move in effect.moves:
             shadows = [lanes_of(frame.mask(self._of[each]) if each in self._of else 0) for each in move.sources]
             lacking = move.meaning(ARRAYS, *shadows, *(value(frame, each) for each in move.plain))
@@ -277,6 +281,9 @@ class Shadows:
         for slot, bits in new.items():
             put(frame, self._of[slot], lanes_of(bits), lanes)
         self.tell(frame)
+
+    def done(self, frame: Frame, block: int, lanes: int) -> None:
+        """An operation has been carried out."""
 
     @cached_property
     def _rows(self) -> Array:

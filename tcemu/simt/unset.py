@@ -15,11 +15,14 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from tcemu.machine.events import Undefined, UseOf
+from tcemu.machine.masks import bits_of, lanes_of
 from tcemu.simt.behind import OUT
 from tcemu.simt.effects import Effect, Use
+from tcemu.simt.memory import addresses_of
 from tcemu.simt.register_file import Slot, Source
 from tcemu.simt.shadows import Lacking, Shadows, slots_among
 from tcemu.simt.steps import Access, Compute, Step
+from tcemu.simt.values import put
 
 if TYPE_CHECKING:
     from tcemu.simt.frames import Frame
@@ -61,12 +64,44 @@ class Unset(Shadows):
         return found
 
     def taken_by(self, effect: Effect) -> Sequence[Slot]:
-        """What is loaded from local memory."""
-        return effect.results if effect.number in self._marked and not self._marked[effect.number].writes else ()
+        """What is loaded from local memory, and from Tensor Memory."""
+        step = self._marked.get(effect.number)
+        loads = self._loads_cells(effect) if step is None else not step.writes
+        return effect.results if loads else ()
+
+    @cached_property
+    def _cells(self) -> bool:
+        """Whether the function loads from Tensor Memory."""
+        return any(self._loads_cells(each) for block in self.effects for each in block)
+
+    def _loads_cells(self, effect: Effect) -> bool:
+        return self.program.opcode(effect.number).startswith("tcgen05.ld.")
+
+    def taken(self, frame: Frame, effect: Effect) -> dict[Slot, int]:
+        """What a load by generic addresses finds that is an operation."""
+        step = self._marked.get(effect.number)
+        if step is None or step.writes:
+            return {}
+        addresses, local = addresses_of(frame, step), frame.run.local
+        lanes = lanes_of(frame.run.bits)
+        marks = local.marks(addresses - local.window * (step.space == "generic"), step.size, lanes)
+        elements = marks.view(f"u{step.bits // 8}") == (1 << step.bits) - 1
+        pairs = zip(step.registers, elements.T, strict=True)
+        return {slot: bits_of(lacking) for slot, lacking in pairs if isinstance(slot, Slot)}
+
+    def done(self, frame: Frame, block: int, lanes: int) -> None:
+        """After a tcgen05.ld, it is known which cells nothing had written."""
+        effect, blind = self.effects[block][0] if self.effects[block] else None, frame.run.core.blind
+        if blind is not None and effect is not None and self._loads_cells(effect):
+            frame.run.core.blind = None
+            for slot, lacking in zip(effect.results, blind.T, strict=True):
+                put(frame, self.shadow_of(slot), lacking, lanes)
 
     def part(self, effect: Effect) -> bool:
         """Whether other loads beside this one may load the rest of the same struct."""
-        step = self._marked[effect.number]
+        step = self._marked.get(effect.number)
+        if step is None:
+            return False
         loads = [each for each in self._marked.values() if not each.writes and each.address == step.address]
         beside = any(each.offset != step.offset for each in loads)
         return beside or step.count > 1 or not isinstance(step.address, Slot)
@@ -76,9 +111,7 @@ class Unset(Shadows):
         """The accesses that may be to local variables, by the numbers of their instructions."""
         if not self.program.code.keeps_variables:
             return {}
-        blocks = zip(self.program.blocks, self.effects, strict=True)
-        straight = [effects for block, effects in blocks if block.operation is None]
-        found = [each.access for effects in straight for each in effects if each.access is not None]
+        found = [each.access for effects in self.effects for each in effects if each.access is not None]
         words = {each.number: self.program.opcode(each.number).split(".") for each in found}
         own = (each for each in found if each.space in ("local", "generic"))  # what calls pass counts as written
         return {each.number: each for each in own if not {"param", "param::func", "global"} & set(words[each.number])}
@@ -135,7 +168,7 @@ class Unset(Shadows):
     def report(self, frame: Frame, number: int, use: Use) -> None:
         """As a use of a variable."""
         core = frame.run.core
-        core.tell(Undefined, core.by(), self.program.opcode(number), use.of)
+        core.tell(Undefined, core.by(), self.program.opcode(number), use.of, self._cells)
 
 
 def _spread(bits: int, ops: Any, *shadows: Any) -> tuple[Any, ...]:

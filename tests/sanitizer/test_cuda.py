@@ -62,6 +62,8 @@ RULE_OF = {
     "undefined_lanes_stored": {"absent-lanes"},
     "multiplied_after_an_exit": {"aligned-divergent"},
     "tcgen05_wait_for_one_of_two": {"tcgen05-wait"},
+    "tcgen05_cells_unset": {"uninitialised-registers"},
+    "unset_after_return": {"uninitialised-registers"},
     **{
         f"unset_{what}": {"uninitialised-registers"}
         for what in (

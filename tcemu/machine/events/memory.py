@@ -120,10 +120,14 @@ UseOf = Literal["value", "copied", "address", "condition", "exchanged", "kept"]
 
 @dataclass(eq=False)
 class Undefined(WarpEvent):
-    """An instruction of a front end uses what comes from registers that nothing had written in these lanes."""
+    """An instruction of a front end uses what comes from registers that nothing had written in these lanes.
+
+    With `cells`, it may be what a tcgen05.ld has found in Tensor Memory, where nothing had written, either.
+    """
 
     opcode: str
     use: UseOf
+    cells: bool
 
 
 @dataclass(eq=False)

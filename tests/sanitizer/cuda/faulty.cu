@@ -123,6 +123,12 @@ extern "C" __global__ void tcgen05_wait_right(u32* g) {
   g[lane()] = y;
   give_back(taddr);
 }
+extern "C" __global__ void tcgen05_cells_unset(u32* g) {
+  u32 taddr = columns(), x = cell(taddr) + cell(taddr + 1);
+  loaded();
+  g[lane()] = x;  // <- reported
+  give_back(taddr);
+}
 extern "C" __global__ void tcgen05_wait_for_one_of_two(u32* g) {
   u32 taddr = columns(), x = cell(taddr);
   loaded();
@@ -206,6 +212,14 @@ extern "C" __global__ void unset_element_of_a_caller(u32* g) {
   u32 a[16];
   fill(a, g[0] + 5);
   g[threadIdx.x] = sum(a, g[0] + 6);
+}
+static __device__ __noinline__ u32* variable(u32 x) {
+  u32 own[4] = {x, x + 1, x + 2, x + 3}, *pointer = own;
+  asm volatile("" : "+l"(pointer)::"memory");
+  return pointer;
+}
+extern "C" __global__ void unset_after_return(u32* g) {
+  g[threadIdx.x] = variable(g[threadIdx.x])[2] + 1;  // <- reported
 }
 struct __align__(16) Point { float x, y, z; };
 struct Parts { float values[7]; u32 count; };
