@@ -9,7 +9,7 @@ from typing import Any
 
 from tcemu.cuda import compiler, messages
 from tcemu.cuda.headers import HOST, TORCH, beside, for_host, hosts, near
-from tcemu.cuda.host_code import Files, Macros, device_side, mentions_device, without_restrict
+from tcemu.cuda.host_code import Files, Macros, device_side, directives, mentions_device, without_restrict
 from tcemu.cuda.nvrtc import Answer, Request
 from tcemu.errors import CompilationError
 
@@ -107,7 +107,7 @@ def _device_code(
             whole = [key for key, (path, inner) in files.items() if grown.get(path) and not mentions_device(inner)]
             if not whole and not messages.gave_up(answer.log):
                 break
-            files |= {key: (files[key][0], "") for key in whole}
+            files |= {key: (path, directives(inner)) for key, (path, inner) in files.items() if key in whole}
             grown = {file: lines for file, lines in grown.items() if file not in {files[key][0] for key in whole}}
         wrong = grown
     for path, called in _called(name, files):

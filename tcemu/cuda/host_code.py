@@ -78,6 +78,7 @@ _HOST_WORDS = re.compile(
 )
 #: What stays of a part that is left out: the file's other #if and #endif are about it.
 _CONDITION = re.compile(rb"^[ \t]*#[ \t]*(?:if|el|endif)\w*\b(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
+_DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
 _AHEAD = re.compile(rb"^(?![ \t]*#)[^\n]*\b(__(?:global|device)__)\s*\Z", re.MULTILINE)
 _HEADLESS = re.compile(rb"\btemplate\s*<[^;{}()]*>\s*\Z")
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -207,6 +208,13 @@ def without_restrict(source: str, files: Files) -> tuple[str, Files]:
         return _RESTRICT.sub(lambda each: " " * len(each[0]), text)
 
     return plain(source), {name: (path, plain(text)) for name, (path, text) in files.items()}
+
+
+def directives(header: str) -> str:
+    """What a header for the host says to the preprocessor, such as macros for kernels; empty if it has nothing else."""
+    text = SILENT.sub(lambda each: each[0] if each[0][0] == '"' else " ", header)
+    kept = "".join(match[0] + "\n" for match in _DIRECTIVE.finditer(text))
+    return "" if kept == header else kept
 
 
 def mentions_device(header: str) -> bool:

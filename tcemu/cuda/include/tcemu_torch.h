@@ -114,6 +114,8 @@ template <class T, size_t N, template <class> class Traits = DefaultPtrTraits>
 using PackedTensorAccessor32 = GenericPackedTensorAccessor<T, N, Traits, int32_t>;
 template <class T, size_t N, template <class> class Traits = DefaultPtrTraits>
 using PackedTensorAccessor64 = GenericPackedTensorAccessor<T, N, Traits, int64_t>;
+template <class T, size_t N, template <class> class Traits = DefaultPtrTraits, class Index = int64_t>
+using PackedTensorAccessor = GenericPackedTensorAccessor<T, N, Traits, Index>;
 template <class T> struct OpMathType { using type = T; };
 template <> struct OpMathType<Half> { using type = float; };
 template <> struct OpMathType<BFloat16> { using type = float; };
@@ -155,9 +157,7 @@ C10_DEVICE inline std::tuple<uint64_t, uint64_t> unpack(PhiloxCudaState state) {
 namespace torch {
 using c10::Half, c10::BFloat16;
 using at::DefaultPtrTraits, at::RestrictPtrTraits, at::TensorAccessor, at::GenericPackedTensorAccessor;
-using at::PackedTensorAccessor32, at::PackedTensorAccessor64;
-template <class T, size_t N, template <class> class Traits = DefaultPtrTraits, class Index = int64_t>
-using PackedTensorAccessor = GenericPackedTensorAccessor<T, N, Traits, Index>;
+using at::PackedTensorAccessor, at::PackedTensorAccessor32, at::PackedTensorAccessor64;
 }  // namespace torch
 namespace pybind11 {}
 // An atomicAdd of PyTorch's numbers is one of CUDA's. Templates give way to a kernel's own.
