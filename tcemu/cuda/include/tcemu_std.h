@@ -1,7 +1,7 @@
 // What g++'s headers bring along: a source that uses std::conditional without <type_traits> compiles with nvcc.
 #pragma once
 #include <cuda/std/array>
-#include <cuda/std/functional>
+#include <functional>
 #include <cuda/std/limits>
 #include <cuda/std/tuple>
 #include <cuda/std/type_traits>
