@@ -212,7 +212,7 @@ def test_what_nvcc_knows_without_a_header():
     __global__ void f(uint32_t* x, size_t n) {
         assert(n > 0);
         x[0] = std::max(1, 2) + std::min(7u, 5u) + (INT_MAX == 2147483647) + isnan(NAN) + sizeof(std::int64_t);
-        x[1] = __float_as_uint(std::sqrt(16.f) + std::abs(-3.f)) + int(M_PI);
+        x[1] = __float_as_uint(std::sqrt(16.f) + std::fmaxf(-3.f, std::abs(-3.f))) + int(M_PI);
     }"""
     x = np.zeros(2, np.uint32)
     cuda.compile(source)["f"][1, 1](x, 2)

@@ -107,6 +107,9 @@ using ::abs, ::acos, ::acosh, ::asin, ::asinh, ::atan, ::atan2, ::atanh, ::cbrt,
     ::isinf, ::isnan, ::isnormal, ::ldexp, ::lgamma, ::llrint, ::llround, ::log, ::log10, ::log1p, ::log2, ::logb, ::lrint, ::lround,
     ::nearbyint, ::nextafter, ::pow, ::remainder, ::rint, ::round, ::scalbn, ::signbit, ::sin, ::sinh, ::sqrt, ::tan,
     ::tanh, ::tgamma, ::trunc;
+using ::acoshf, ::asinhf, ::atanhf, ::cbrtf, ::copysignf, ::erfcf, ::erff, ::exp2f, ::expm1f, ::fdimf, ::fmaf, ::fmaxf,
+    ::fminf, ::hypotf, ::ilogbf, ::lgammaf, ::llrintf, ::llroundf, ::log1pf, ::log2f, ::logbf, ::lrintf, ::lroundf,
+    ::nearbyintf, ::nextafterf, ::remainderf, ::rintf, ::roundf, ::scalbnf, ::tgammaf, ::truncf;
 using ::free, ::malloc, ::memcpy, ::memset, ::printf;
 
 template <class T> __host__ __device__ constexpr const T& max(const T& a, const T& b) { return a < b ? b : a; }
