@@ -21,7 +21,7 @@ _ONCE = (
 
 _APART = (
     "Use different barriers for warps that meet separately, or make a warp arrive only after it has synchronised with "
-    "the warps that met there before."
+    "the warps that met there before. If all of them are to meet at once, let the barrier count the threads of all."
 )
 
 

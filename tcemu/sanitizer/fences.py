@@ -16,7 +16,7 @@ import numpy as np
 from tcemu.errors import counted
 from tcemu.instructions import Instruction
 from tcemu.instructions.elements import elements_of, order_of
-from tcemu.machine.events import Fenced, Order
+from tcemu.machine.events import Fenced, Order, Site
 from tcemu.sanitizer.clocks import THREAD, Array, Clocks, joined, lanes_in
 
 #: How far a scope reaches: to the threads of the block, of the cluster, of the grid.
@@ -44,11 +44,22 @@ ACQUIRE = (
     "Execute a fence (__threadfence) after the operation that finds the lock free or the flag set, as before the one "
     "that releases; or let that operation itself acquire: atom.acquire, ld.acquire."
 )
+#: The fix for a line that reads and writes: the other thread may do so in between.
+_SUMMED = (
+    "If each thread adds its part to the same value (+=, ++), make that one operation: atomicAdd. If the line reads "
+    "what other threads write, {way}."
+)
 #: Families whose reading and writing are one atomic operation.
 ATOMIC = ("atom", "red", "red.async")
 #: How many of a warp's findings are kept for the fences of others.
 _KEPT = 8
 _ACQUIRES: tuple[Order, ...] = ("acquire", "acq_rel")
+
+
+def summed(one: tuple[str, Site], other: tuple[str, Site], way: str) -> str:
+    """The fix for a plain load and store of one line, as (opcode, site) each; empty for others."""
+    heads = {opcode.partition(".")[0] for opcode, _ in (one, other)}
+    return _SUMMED.format(way=way) if heads == {"ld", "st"} and one[1][:2] == other[1][:2] else ""
 
 
 def guessed(one: tuple[str, str], other: tuple[str, str], way: str) -> str:

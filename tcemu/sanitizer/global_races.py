@@ -19,7 +19,7 @@ from tcemu.machine.memory import Extent
 from tcemu.machine.sites import alone, callers_of
 from tcemu.sanitizer.block import Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, lanes_in, mask_of
-from tcemu.sanitizer.fences import ACQUIRE, ALIKE, REACH, UNACQUIRED, WEAK, guessed, strength
+from tcemu.sanitizer.fences import ACQUIRE, ALIKE, REACH, UNACQUIRED, WEAK, guessed, strength, summed
 from tcemu.sanitizer.global_shadow import WRITES, GlobalShadow, Line
 from tcemu.sanitizer.grid import GlobalAccess, thread_of
 from tcemu.sanitizer.report import Earlier, Report
@@ -39,9 +39,11 @@ _FLAG = (
 )
 #: The fix where a plain store meets an atomic operation, or a strong store: which comes first decides the result.
 _STORED = (
-    "Order the two, so that it is certain which one comes first: {way}. (A strong store would only hide the race: the "
-    "result would still depend on the order.)"
+    "{order} the two, so that it is certain which one comes first: {way}. (A strong store would only hide the race: "
+    "the result would still depend on the order.)"
 )
+#: How that begins where the atomic operation may take a lock.
+_FREED = "If the store frees a lock, execute __threadfence() and atomicExch(&lock, 0) in its place. If not, order"
 #: The fix where one of the two is strong and the other, weak one or the other reads: a flag, or data.
 _POLLED = (
     "If the load is one of a loop that waits for the other thread, make both strong: load with ld.acquire.gpu, and "
@@ -421,12 +423,13 @@ def _remedy(access: GlobalAccess, other: GlobalAccess, lanewise: bool) -> str:
     inside = access.by.block == other.by.block
     way = f"put bar.{'warp.' * lanewise}sync between them" if inside else _FLAG
     one, two = ((each.opcode, each.strength.order) for each in (access, other))
-    guess = guessed(one, two, way)
+    guess = guessed(one, two, way) or summed((one[0], access.by.site), (two[0], other.by.site), way)
     if guess or lanewise:
         return guess
     stores = all(each.writes or each.strength.atomic for each in (access, other))
     if bool(access.strength.order) != bool(other.strength.order):
-        return (_STORED if stores else _POLLED).format(way=way)
+        frees = any(set(each.opcode.split(".")) & {"cas", "exch"} for each in (access, other)) and stores
+        return (_STORED if stores else _POLLED).format(way=way, order=_FREED if frees else "Order")
     if stores:
         return _BOTH.format(who="warp" if inside else "block", way=way)
     return _INSIDE if inside else ""

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.sanitizer.clocks import Clocks
-from tcemu.sanitizer.fences import ALIKE, WEAK, guessed
+from tcemu.sanitizer.fences import ALIKE, WEAK, guessed, summed
 from tcemu.sanitizer.records import ASYNC, Kind, Records
 from tcemu.sanitizer.report import many
 from tcemu.sanitizer.rules import Severity
@@ -75,6 +75,11 @@ _ORDER = {
     "bytes that others read, put bar.sync after the reads.",
     "lane-race": "Execute cp.async.wait_group, then bar.warp.sync, between the copy and the access of another lane.",
 }
+#: The fix for a cp.async that an mbarrier tracks, as that of a cuda::pipeline or cuda::barrier.
+_TRACKED = (
+    "Wait on the mbarrier with the parity of the copy's phase before using the bytes. With cuda::pipeline, each "
+    "consumer_wait() needs its consumer_release(): else the next one waits for the same stage again."
+)
 
 
 #: Why fences of all threads between the barrier and the use are only a hint: what the memory model says of them.
@@ -195,7 +200,8 @@ class Naming:
         if ended or (waited and (own or not began)):
             return self._stored(read, write, known)
         if own or began or records.attached(write.record):
-            return Verdict("cp-async-unwaited", "nothing shows the reader that the copy has ended")
+            remedy = _TRACKED if records.attached(write.record) else ""
+            return Verdict("cp-async-unwaited", "nothing shows the reader that the copy has ended", remedy=remedy)
         return replace(self._stored(read, write, known), until=write.record)
 
     def _proxies(self, write: Side, known: Known | None, own: bool, user: int) -> Verdict:
@@ -301,7 +307,11 @@ class Naming:
             return _ORDER.get(rule, "")
         numbers = side.record, other.record
         one, two = ((records.opcode[each], records.strong.get(each, WEAK).order) for each in numbers)
-        return guessed(one, two, f"put {_BETWEEN[rule]} between them") if rule in _BETWEEN else ""
+        if rule not in _BETWEEN:
+            return ""
+        way = f"put {_BETWEEN[rule]} between them"
+        sites = [records.by[each].site for each in numbers]
+        return guessed(one, two, way) or summed((one[0], sites[0]), (two[0], sites[1]), way)
 
     def _two_writers(self, side: Side, other: Side) -> str:
         """The fix for two stores, or two copies by lanes, that nothing orders."""

@@ -24,8 +24,11 @@ LINES = (FOLDER / "faulty.cu").read_text(encoding="utf-8").splitlines()
 KERNELS = dict(re.findall(r'^extern "C" __global__ void (\w+)\((\w+)\* g\)', "\n".join(LINES), re.MULTILINE))
 #: (blocks, threads of a block), where these are not one block of one warp.
 SHAPES = {
-    (2, 32): "global_race lock_without_a_fence stale_load swap_global swap_begins another_blocks_shared "
-    "flag_found_at_once flag_and_data_on_one_line",
+    (
+        2,
+        32,
+    ): "global_race sum_without_an_atomic lock_freed_by_a_store lock_without_a_fence stale_load "
+    "swap_global swap_begins another_blocks_shared flag_found_at_once flag_and_data_on_one_line",
     (
         1,
         64,
@@ -45,6 +48,8 @@ LINES_OF = {"swizzle_mismatch": 32, "tile_layout": 8}
 #: The rule of a kernel whose name is not that of the rule.
 RULE_OF = {
     "lock_without_a_fence": {"global-race", "lane-race"},
+    "sum_without_an_atomic": {"global-race", "lanes-disagree"},
+    "lock_freed_by_a_store": {"global-race"},
     "wgmma_unwaited_by_an_atomic": {"wgmma-unwaited"},
     "wgmma_unwaited_in_a_loop": {"wgmma-unwaited"},
     "exited_lanes": {"exited-threads"},
@@ -153,6 +158,17 @@ def test_a_plain_load_before_a_compare_and_swap(stored, name):
         assert ".load(cuda::memory_order_relaxed), or a load through a pointer to volatile" in report.remedy
         way = {"swap_global": "the thread whose", "swap_shared": "put bar.sync", "swap_lanes": "put bar.warp.sync"}
         assert f"for something else, order the two: {way[name]}" in report.remedy
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("sum_without_an_atomic", "atomicAdd"),
+        ("lock_freed_by_a_store", "atomicExch(&lock, 0) in its place. If not, order"),
+    ],
+)
+def test_the_advice_for_what_looks_like_a_sum_or_a_lock(stored, name, advice):
+    assert any(advice in report.fix for report in reports_of(stored, name) if report.rule == "global-race")
 
 
 def test_every_rule_has_a_kernel():

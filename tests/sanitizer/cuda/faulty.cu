@@ -265,6 +265,28 @@ extern "C" __global__ void global_race_right(u32* g) {
   }
 }
 
+extern "C" __global__ void sum_without_an_atomic(u32* g) {
+  g[0] += threadIdx.x;  // <- reported
+}
+extern "C" __global__ void sum_without_an_atomic_right(u32* g) { atomicAdd(g, threadIdx.x); }
+
+extern "C" __global__ void lock_freed_by_a_store(u32* g) {
+  if (threadIdx.x) return;
+  while (atomicCAS(g, 0, 1)) ;  // <- reported
+  __threadfence();
+  g[1]++;
+  __threadfence();
+  g[0] = 0;
+}
+extern "C" __global__ void lock_freed_by_a_store_right(u32* g) {
+  if (threadIdx.x) return;
+  while (atomicCAS(g, 0, 1)) ;
+  __threadfence();
+  g[1]++;
+  __threadfence();
+  atomicExch(g, 0);
+}
+
 extern "C" __global__ void lane_race(u32* g) {
   s[lane()] = lane();
   g[lane()] = s[31 - lane()];  // <- reported
