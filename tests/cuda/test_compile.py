@@ -760,6 +760,7 @@ def test_words_of_nvcc_and_gcc_that_nvrtc_lacks():
     source = """#include <stdbool.h>
     #include <thrust/complex.h>
     #include <thrust/binary_search.h>
+    #include <functional>
     #include <cub/device/device_scan.cuh>
     #include <cub/warp/warp_reduce.cuh>
     __device__ __inline__ int one() { int y; __asm__ __volatile__("mov.s32 %0, 1;" : "=r"(y)); return y; }
