@@ -117,7 +117,7 @@ WRONG = {
                 "word(b + 16 * g + 2 * t + 8), word(b + 16 * g + 2 * t)",
                 "b0 and b1 are swapped",
             ),
-            ("D[4] = {0, 0, 0, 0}", "D[4]", "never sets"),
+            ("D[4] = {0, 0, 0, 0}", "D[4]", "nothing had been assigned"),
             ('"+f"(D[0]), "+f"(D[1])', '"+f"(D[1]), "+f"(D[0])', "row // 8 = 0"),
         ),
         (
@@ -130,7 +130,7 @@ WRONG = {
             ("setp.ne.s32 add, %6, 0", "setp.ne.s32 add, %6, %6", "Only the last 16"),
             ("step < 4", "step < 1", "Only the first 16"),
             ("(i % 8 ^ row % 8)", "i % 8", "without the swizzle"),
-            ("setp.ne.s32 add, %6, 0", "setp.eq.s32 add, 0, 0", "never sets"),
+            ("setp.ne.s32 add, %6, 0", "setp.eq.s32 add, 0, 0", "nothing had been assigned"),
         ),
         (
             "13",

@@ -257,10 +257,19 @@ class Shadows:
     # ------------------------------------------------------------------------------------------ while it runs
 
     def begin(self, frame: Frame) -> None:
-        """A call begins: its registers lack values."""
-        for each in self._first:
-            if each in self._of:
-                frame.masks[self._of[each].row] = FULL
+        """A call begins: its registers lack values, and none of them has been used."""
+        frame.masks[self._own] = 0
+        frame.masks[self._unset] = FULL
+
+    @cached_property
+    def _own(self) -> Array:
+        """The rows of all shadows and uses."""
+        return np.array([each.row for each in (*self._of.values(), *self._found.values())], np.intp)
+
+    @cached_property
+    def _unset(self) -> Array:
+        """The rows of the registers that lack a value when the function begins."""
+        return np.array([self._of[each].row for each in self._first if each in self._of], np.intp)
 
     def operate(self, frame: Frame, block: int, lanes: int) -> None:
         """An operation is about to be carried out, for some lanes."""

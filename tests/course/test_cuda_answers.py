@@ -42,7 +42,7 @@ WRONG = {
     "a sum that begins with nothing": (
         HEAD
         + " { unsigned at; for (int i = threadIdx.x; i < 33; i += 32) at += offset[i % 32]; place[threadIdx.x] = at; }",
-        "registers that the kernel never sets",
+        "a variable to which nothing had been assigned",
     ),
     "a syntax error": (f"%%cuda\n{HEAD} {{ {BODY.replace(';', '')} }}", "Cell"),
     "another name": (f"{HEAD.replace(NAME, 'swizzle')} {{ {BODY} }}", f"no kernel {NAME}"),
