@@ -10,6 +10,8 @@ or subtraction without a rounding in its name, with the same .ftz, in the same b
 is a constant, since ptxas then multiplies where the product is used. If two products meet in one addition, the one with
 fewer uses is fused, else the first; the other is then used as a number, so it is fused nowhere. Equal products are one
 to ptxas, which matters where one of them cannot be fused; the rule takes the text as it is, since compilers leave none.
+
+`div.approx` and `div.full`, of --use_fast_math and __fdividef, are products, too: of the numerator and a reciprocal.
 """
 
 from __future__ import annotations
@@ -51,6 +53,12 @@ _ENDS = ("bra", "brx", "ret", "exit")
 _BRANCHING = re.compile(
     r"(div|rcp|sqrt)\.r[nzmp]\.|rsqrt\.approx\.f64|(div|rem)\.([su](16|64)|s32)|membar|fence\.(?!proxy|mbarrier_init)"
 )
+
+
+#: The quotients that are a product with a reciprocal, and what ptxas scales them by: a comparison of the denominator's
+#: size with a bound, and the factor, as bits. Without .ftz, `approx` and `full` scale what is below the second bound.
+_QUOTIENT = re.compile(r"div\.(approx|full)(\.ftz)?\.f32")
+_LARGE, _SMALL = ("gt", 0x7E800000, 0x3E800000), ("lt", 0x00800000, 0x4B800000)
 
 
 class Fused(NamedTuple):
@@ -104,6 +112,12 @@ def _opcode(text: str) -> _Opcode | None:
     return _Opcode(head, words[-1], "ftz" in words, "sat" in words)
 
 
+def _quotient(text: str) -> _Opcode | None:
+    """The product that a quotient ends with; None for any other opcode."""
+    match = _QUOTIENT.fullmatch(text)
+    return _Opcode("mul", "f32", bool(match[2]), saturated=False) if match else None
+
+
 def _products(function: Function) -> list[_Product]:
     """The products that are fused into all of their uses."""
     body, block_of = function.body, _blocks(function)
@@ -112,12 +126,14 @@ def _products(function: Function) -> list[_Product]:
     by_name: dict[str, _Product] = {}
     products = []
     for at, each in enumerate(body):
-        opcode = _opcode(each.opcode)
+        opcode = _opcode(each.opcode) or _quotient(each.opcode)
         if opcode is None or opcode.head != "mul" or opcode.saturated or each.guard:
             continue
         target, *factors = each.operands
         if isinstance(target, Register) and defined[target.name] == 1:
-            anywhere = any(_constant(each, constant) for each in factors)
+            # a numerator that ptxas scales is no constant any more
+            scaled = _QUOTIENT.match(each.opcode) and not each.opcode.startswith("div.approx.ftz")
+            anywhere = any(_constant(each, constant) for each in factors[bool(scaled) :])
             product = _Product(at, opcode, (factors[0], factors[1]), anywhere, {target.name: False})
             if _follow(product, body, block_of, defined, used):
                 products.append(product)
@@ -236,8 +252,10 @@ class _Rewriting:
     def _keep(self, product: _Product, text: Instruction) -> None:
         """In place of a product: copies of the factors that may have changed when it is used."""
         kept: list[Operand] = []
+        if match := _QUOTIENT.match(text.opcode):
+            product.factors = self._reciprocal(text, *match.groups(""))
         for factor in product.factors:
-            if isinstance(factor, Register) and self.defined[factor.name] > 1:
+            if isinstance(factor, Register) and self.defined.get(factor.name, 0) > 1:
                 kind = _SIGNS[product.opcode.type][1]
                 fresh = self._fresh(kind)
                 self._emit(text, f"mov.{kind}", fresh, factor)
@@ -245,6 +263,24 @@ class _Rewriting:
             else:
                 kept.append(factor)
         product.factors = kept[0], kept[1]
+
+    def _reciprocal(self, text: Instruction, kind: str, flushed: str) -> tuple[Operand, Operand]:
+        """In place of a quotient: the numerator and the reciprocal, scaled as ptxas does it."""
+        _, one, other = text.operands
+        for test, bound, factor in [*([_LARGE] if kind == "full" else []), *([] if flushed else [_SMALL])]:
+            size, scales = self._fresh("f32"), self._fresh("pred")
+            self._emit(text, "abs.f32", size, other)
+            self._emit(text, f"setp.{test}.f32", scales, size, Immediate(bound, "f32"))
+            one, other = (self._scaled(text, each, factor, scales, flushed) for each in (one, other))
+        reciprocal = self._fresh("f32")
+        self._emit(text, "rcp.approx.ftz.f32", reciprocal, other)
+        return one, reciprocal
+
+    def _scaled(self, text: Instruction, value: Operand, factor: int, scales: Register, flushed: str) -> Register:
+        product, chosen = self._fresh("f32"), self._fresh("f32")
+        self._emit(text, f"mul{flushed}.f32", product, value, Immediate(factor, "f32"))
+        self._emit(text, "selp.f32", chosen, product, value, scales)
+        return chosen
 
     def _fuse(self, text: Instruction) -> None:
         """An addition becomes a multiply-add."""

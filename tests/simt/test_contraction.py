@@ -57,6 +57,16 @@ CASES = {
     "add m0,x0,x1; mul m1,m0,x2; add m2,m1,x3; st m2": "m1",
     "fma m0,x0,x1,0f00000000; add m1,m0,x2; st m1": "",
     "setp p0,x3,x4; mul m0,x0,x1; selp m1,m0,x2,p0; add m2,m1,x5; st m2": "",
+    # quotients that are a product with a reciprocal
+    "div.approx.ftz m0,x0,x1; mul.ftz m1,x2,x3; add.ftz m2,m0,m1; st m2": "m0",
+    "mul.ftz m1,x2,x3; div.approx.ftz m0,x0,x1; add.ftz m2,m1,m0; st m2": "m1",
+    "div.approx m0,x0,x1; div.approx m1,x2,x3; sub m2,m0,m1; st m2": "m0",
+    "div.approx.ftz m0,x0,x1; add.ftz m1,m0,x2; st m1; st m0": "",
+    "div.full m0,x0,x1; add m1,m0,x2; add m2,m0,x3; st m1; st m2": "m0",
+    "div.rn m0,x0,x1; add m1,m0,x2; st m1": "",
+    "setp p0,x3,x4; div.approx.ftz m0,0f40400000,x1; @%p0 bra L; add.ftz m2,m0,x3; st m2; L: st x3": "m0",
+    "setp p0,x3,x4; div.approx m0,0f40400000,x1; @%p0 bra L; add m2,m0,x3; st m2; L: st x3": "",
+    "setp p0,x3,x4; div.approx m0,x1,0f40400000; @%p0 bra L; add m2,m0,x3; st m2; L: st x3": "m0",
     # the one with fewer uses, where two meet
     "mul m0,x0,x1; mul m1,x2,x3; add m2,m0,m1; add m3,m0,x5; st m2; st m3": "m1",
     "mul m0,x0,x1; mul m1,x2,x3; add m2,m1,m0; add m3,m1,x5; st m2; st m3": "m0",
@@ -189,6 +199,41 @@ def test_it_is_rounded_once(kind, short, meaning):
     if kind == "f32":
         assert twice == meaning([np.float32(each) for each in exact])
         assert once != twice
+
+
+#: sinf(x) + expf(x) / (1e-39f + x * x) + sqrtf(x * 1e-40f) + powf(fabsf(x), 0.3f) + tanhf(x) + 1.0f / x with
+#: --use_fast_math, and what an H200 makes of some numbers.
+FAST = """
+sin.approx.ftz.f32 %x0,%x5; mul.ftz.f32 %m0,%x5,0f3FB8AA3B; ex2.approx.ftz.f32 %m1,%m0;
+fma.rn.ftz.f32 %m2,%x5,%x5,0f000AE398; div.approx.ftz.f32 %m3,%m1,%m2; add.ftz.f32 %m4,%x0,%m3;
+mul.ftz.f32 %m0,%x5,0f000116C2; sqrt.approx.ftz.f32 %m1,%m0; add.ftz.f32 %m2,%m4,%m1;
+abs.ftz.f32 %x1,%x5; lg2.approx.ftz.f32 %x1,%x1; mul.ftz.f32 %x1,%x1,0f3E99999A; ex2.approx.ftz.f32 %x1,%x1;
+add.ftz.f32 %x1,%m2,%x1; tanh.approx.f32 %x2,%x5; add.ftz.f32 %x1,%x1,%x2; rcp.approx.ftz.f32 %x2,%x5;
+add.ftz.f32 %x1,%x2,%x1; st.global.f32 [%rd2],%x1;
+"""
+ON_H200 = {0x407CED4B: 0x40ABD631, 0xBEB59E22: 0x40333012, 0xBF18EFBE: 0xBEBF02EC, 0x4097207C: 0x40DB1EE2}
+
+
+def test_fast_quotients_are_rounded_as_on_a_gpu():
+    kernel = tcemu.ptx.load(text("add x5,x5,0f00000000; st x0").replace("st.global.f32 [%rd2+0], %x0;", FAST))["k"]
+    for x, y in ON_H200.items():
+        given, got = np.full(6, x, np.uint32), np.zeros(1, np.uint32)
+        kernel[1, 1](given, got)
+        assert got == y
+
+
+@pytest.mark.parametrize("head", ["div.approx", "div.full", "div.approx.ftz", "div.full.ftz"])
+def test_a_quotient_that_is_fused_is_the_quotient(head):
+    """Added to zero, in which nothing is rounded again."""
+    flush = ".ftz" if "ftz" in head else ""
+    module = assembly.parse(text(f"{head} m0,x0,x1; add{flush} m1,m0,0f80000000; st m1"))
+    for one in (1.5, -3e38, 2e-39, np.inf, np.nan, 0.0):
+        for other in (3.0, -1e-39, 2e38, 1e-45, np.inf, np.nan, 1.1754944e-38):
+            x = np.array([one, other, 0, 0, 0, 0], np.float32)
+            fused, alone = np.zeros(1, np.float32), np.zeros(1, np.float32)
+            simt.Kernel(module, "k")(1, 1, x, fused)
+            simt.Kernel(module, "k", fmad=False)(1, 1, x, alone)
+            assert fused.tobytes() == alone.tobytes(), (one, other)
 
 
 def test_a_kernel_says_what_it_fuses():
