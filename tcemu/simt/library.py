@@ -58,18 +58,19 @@ class _Values:
     """The values of a printf in one lane, from the first to the last."""
 
     def __init__(self, frame: Frame, lane: int, at: int) -> None:
-        self.bytes, self.place = _bytes_at(frame, lane, at), 0
+        self.bytes, self.place, self.count = _bytes_at(frame, lane, at), 0, 0
 
     def next(self, size: int) -> bytes:
         """The next one, of this size."""
+        self.count += 1
         first = -(-self.place // size) * size
         self.place = first + size
         data: bytes = self.bytes[first : self.place].tobytes()
         return data
 
 
-def formatted(frame: Frame, lane: int, form: str, at: int) -> str:
-    """What printf prints in one lane."""
+def formatted(frame: Frame, lane: int, form: str, at: int) -> tuple[str, int]:
+    """What printf prints in one lane, and how many values that takes."""
     values = _Values(frame, lane, at)
 
     def number(digits: str | None) -> int:
@@ -83,16 +84,18 @@ def formatted(frame: Frame, lane: int, form: str, at: int) -> str:
         raw = values.next(passed(length, kind))
         return converted(flags, wide, precise, length, kind, raw, lambda address: text_at(frame, lane, address))
 
-    return CONVERSION.sub(value, form)
+    return CONVERSION.sub(value, form), values.count
 
 
 def vprintf(frame: Frame, arguments: Sequence[int], returns: Sequence[int]) -> None:
-    """printf in a kernel: the active lanes print one after the other."""
+    """printf in a kernel: the active lanes print one after the other. It returns how many values it has printed."""
     for lane in LANES[lanes_of(frame.run.bits)].tolist():
-        form = text_at(frame, lane, _argument(frame, lane, arguments[0]))
-        frame.run.together.says(formatted(frame, lane, form, _argument(frame, lane, arguments[1])))
+        form, values = (_argument(frame, lane, each) for each in arguments[:2])
+        text, count = formatted(frame, lane, text_at(frame, lane, form), values) if form else ("", -1)
+        frame.run.together.says(text)
         for at in returns:
-            frame.run.local.bytes[lane, frame.base + at : frame.base + at + 4] = 0
+            result = np.frombuffer(count.to_bytes(4, "little", signed=True), np.uint8)
+            frame.run.local.bytes[lane, frame.base + at : frame.base + at + 4] = result
 
 
 def assertfail(frame: Frame, arguments: Sequence[int], returns: Sequence[int]) -> None:

@@ -79,6 +79,18 @@ def test_what_only_templates_use_is_used_and_auto_makes_one():
     assert x == 5
 
 
+def test_printf_returns_how_many_values_it_prints(capsys):
+    """As an H200 does."""
+    source = r"""__global__ void f(int* x) {
+        x[0] = printf("%d %*d\n", 1, 4, 2), x[1] = printf("plain\n");
+        x[2] = printf(nullptr), x[3] = printf("%d %d\n", 1, 2);
+    }"""
+    x = np.zeros(4, np.int32)
+    cuda.compile(source)["f"][1, 1](x)
+    assert capsys.readouterr().out == "1    2\nplain\n1 2\n"
+    assert x.tolist() == [3, 0, -1, 2]
+
+
 def test_managed_variables_have_their_type_and_tables_of_classes_are_none():
     module = tcemu.cuda.compile("""
     __managed__ float first[4];

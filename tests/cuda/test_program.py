@@ -63,7 +63,7 @@ USES = """
 #include <cstdlib>
 #include <cuda_runtime.h>
 __constant__ float two[2];
-__global__ void sure(int n) { assert(threadIdx.x < n); }
+__global__ void __launch_bounds__(64) sure(int n) { assert(threadIdx.x < n); }
 __global__ void copy(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x]; }
 int main(int, char** names) {
     float *x, *y, host[64] = {1};
@@ -124,6 +124,16 @@ MISUSED = {
         "copy<<<1, 1025>>>(x, y);",
         "cudaErrorInvalidConfiguration 1",
         "copy<<<(1, 1, 1), (1025, 1, 1)>>> returns cudaErrorInvalidConfiguration: block must be one to three numbers",
+    ),
+    "more threads than the bounds": (
+        "sure<<<1, 65>>>(99);",
+        "cudaErrorInvalidValue 1",
+        "sure<<<(1, 1, 1), (65, 1, 1)>>> returns cudaErrorInvalidValue: sure is compiled for blocks of at most",
+    ),
+    "too many blocks that wait": (
+        "void* p[] = {&x, &y}; cudaLaunchCooperativeKernel(copy, dim3(5000), dim3(64), p);",
+        "cudaErrorCooperativeLaunchTooLarge 1",
+        "5000 blocks must run at once, and an H100 has room for 4224",
     ),
     "never copied in": (LAUNCH + OUT, "cudaSuccess -nan", ""),
 }

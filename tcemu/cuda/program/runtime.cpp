@@ -76,6 +76,7 @@ const std::map<cudaError_t, Error> errors = {
     {cudaErrorInvalidDeviceFunction, {"cudaErrorInvalidDeviceFunction", "invalid device function"}},
     {cudaErrorInvalidResourceHandle, {"cudaErrorInvalidResourceHandle", "invalid resource handle"}},
     {cudaErrorIllegalAddress, {"cudaErrorIllegalAddress", "an illegal memory access was encountered"}},
+    {cudaErrorCooperativeLaunchTooLarge, {"cudaErrorCooperativeLaunchTooLarge", "too many blocks in cooperative launch"}},
     {cudaErrorAssert, {"cudaErrorAssert", "device-side assert triggered"}},
     {cudaErrorLaunchFailure, {"cudaErrorLaunchFailure", "unspecified launch failure"}},
 };
@@ -350,9 +351,6 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void*
 cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** given, size_t shared, cudaStream_t) {
     return launched(function, grid, block, given, shared);
 }
-cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block, void** given, size_t shared, cudaStream_t) {
-    return launched(function, grid, block, given, shared);
-}
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function, void** given) {
     return launched(function, config->gridDim, config->blockDim, given, config->dynamicSmemBytes, cluster_of(config));
 }
@@ -383,6 +381,15 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const voi
     int by_shared = (228 << 10) / (int)(of.sharedSizeBytes + shared + 1024), by_threads = 2048 / (int)rounded(threads, 32);
     *blocks = threads > of.maxThreadsPerBlock || of.sharedSizeBytes + shared > 227 << 10 ? 0 : std::min({by_threads, by_shared, 32});
     return cudaSuccess;
+}
+cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block, void** given, size_t shared, cudaStream_t) {
+    int each, threads = (int)(block.x * block.y * block.z);
+    uint64_t blocks = (uint64_t)grid.x * grid.y * grid.z;
+    if (!cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, function, threads, shared) && blocks > 132u * each) {
+        std::string why = std::to_string(blocks) + " blocks must run at once, and an H100 has room for " + std::to_string(132 * each);
+        return failed(cudaErrorCooperativeLaunchTooLarge, why, "cudaLaunchCooperativeKernel");
+    }
+    return launched(function, grid, block, given, shared);
 }
 cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* function, const cudaLaunchConfig_t* config) {
     int blocks, threads = (int)(config->blockDim.x * config->blockDim.y * config->blockDim.z);

@@ -31,6 +31,8 @@ from tcemu.simt.variables import Variables
 DEVICE = 4 << 30
 #: Accesses to memory that has been freed are errors if it has no more bytes.
 _HOLE = 1 << 20
+#: The threads of a block at most, and the errors of launches that do not begin.
+_THREADS, _ERRORS = 1024, {1: "cudaErrorInvalidValue", 9: "cudaErrorInvalidConfiguration"}
 #: The element types and swizzles of tensor maps, in the order of the driver's numbers (cuda.h).
 _TYPES = ["u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "f32", "tf32", "tf32"]
 _SWIZZLES = (0, 32, 64, 128)
@@ -183,7 +185,7 @@ class _Device:
     def attributes(self, words: list[str], questions: BinaryIO) -> bytes:
         """Attributes KERNEL: the threads that a block may have, and the bytes of shared memory that it declares."""
         kernel = self._kernel(words[0])
-        return f"{min(prod(kernel.most_threads), 1024)} {kernel.static_shared}\n".encode()
+        return f"{min(prod(kernel.most_threads), _THREADS)} {kernel.static_shared}\n".encode()
 
     def launch(self, words: list[str], questions: BinaryIO) -> bytes:
         """Launch GRID[3] BLOCK[3] SHARED CLUSTER[3] BYTES KERNEL, and the bytes of all parameters."""
@@ -196,8 +198,12 @@ class _Device:
         ends = np.cumsum([each.size for each in kernel.parameters]).tolist()
         given = [raw[end - each.size : end] for each, end in zip(kernel.parameters, ends, strict=True)]
         options = {**self.launching, "cluster": (cx, cy, cz)} if cx else self.launching
+        shape = f"{kernel.name}<<<({gx}, {gy}, {gz}), ({bx}, {by}, {bz})>>>"
         try:
             kernel.check_block((bx, by, bz))
+        except LaunchError as error:  # an H200 tells __launch_bounds__ from what no kernel may have
+            return self._refused(shape, 1 if bx * by * bz <= _THREADS else 9, error)
+        try:
             self.launches.append(kernel.launch((gx, gy, gz), (bx, by, bz), *given, shared=shared, **options))
         except KernelAssertion as error:
             if error.launch is None or self.launching.get("sanitizer", "raise") == "raise":
@@ -208,11 +214,14 @@ class _Device:
         except LaunchError as error:
             if error.launch is not None:
                 raise
-            how = f"<<<({gx}, {gy}, {gz}), ({bx}, {by}, {bz})>>> returns cudaErrorInvalidConfiguration"
-            self.failures.append(f"{kernel.name}{how}: {error}")
-            return b"9\n"
+            return self._refused(shape, 9, error)
         failed = self.launches[-1].error
         return b"0\n" if failed is None else b"700\n" if isinstance(failed, MemoryFault) else b"719\n"
+
+    def _refused(self, shape: str, code: int, error: LaunchError) -> bytes:
+        """The answer to a launch that does not begin."""
+        self.failures.append(f"{shape} returns {_ERRORS[code]}: {error}")
+        return f"{code}\n".encode()
 
     def _kernel(self, name: str) -> Kernel:
         """A kernel by its name in the PTX."""
