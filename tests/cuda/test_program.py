@@ -15,6 +15,25 @@ PROGRAMS = Path(__file__).parent / "programs"
 nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _one_runtime(tmp_path_factory):
+    """The runtime, which is the same for all programs, is compiled for the first of them."""
+    kept, do = tmp_path_factory.mktemp("runtime") / "libcudart.so", build._do
+
+    def once(command, what):
+        if what != "the runtime":
+            do(command, what)
+        elif kept.exists():
+            shutil.copy(kept, command[-1])
+        else:
+            do(command, what)
+            shutil.copy(command[-1], kept)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build, "_do", once)
+        yield
+
+
 @nvcc
 @pytest.mark.slow
 def test_a_program_runs_as_it_is(capfd):
