@@ -19,10 +19,10 @@ from tcemu.kernels.host.threads import cores
 pytestmark = [needs_box, pytest.mark.slow]
 
 #: Enough for a busy machine; loops end with it.
-LIMITS = Limits(cell=3, notebook=20, memory=1 << 30)
+LIMITS = Limits(cell=2, notebook=20, memory=1 << 30)
 ASKED = ("where_of_b", "where_of_bytes")
-#: A third of the attacks, with their numbers, every day another one.
-ATTACKS = spread(enumerate(IN_THE_BOX), 3, first=turn(3))
+#: A fifth of the attacks, with their numbers, every day another one.
+ATTACKS = spread(enumerate(IN_THE_BOX), 5, first=turn(5))
 HONEST_ONES = ("ada", "José", "zoe")
 
 

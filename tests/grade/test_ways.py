@@ -50,7 +50,7 @@ def _numbered(source):
 
 @pytest.mark.slow
 @needs_box
-@rows("what, sources, says", spread(ALL, 5, first=turn(5)), lambda what, *_: what)
+@rows("what, sources, says", spread(ALL, 8, first=turn(8)), lambda what, *_: what)
 def test_the_grader_says_the_same(what, sources, says):
     assert marks(*sources)["where_of_b"].state == says
 
