@@ -15,6 +15,7 @@ names. It needs the extra `cuda`: NVRTC and CUDA's headers, on Linux and Windows
     headers.py     headers that NVRTC lacks, and those beside a source; include/ has C's and C++'s
     host_code.py   what of a file is for the device; one_branch.py, one branch of each #if
     messages.py    NVRTC's messages at the lines of the source
+    spelling.py    misspelt names: what a source, or CUDA, has that is nearly the same
     stored.py      PTX of the course's cells, for a browser, which has no compiler
     triton.py      kernels of Triton
     program/       whole programs with main, which nvcc compiles: build.py, serve.py, runtime.cpp
