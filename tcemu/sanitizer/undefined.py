@@ -1,8 +1,8 @@
-"""The rule about what a kernel's variables hold before anything is assigned to them, as far as it matters."""
+"""Rules about a kernel's variables: what they hold before anything is assigned to them, and where they end."""
 
 from __future__ import annotations
 
-from tcemu.machine.events import Undefined
+from tcemu.machine.events import Strayed, Undefined
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.report import lanes_of
 
@@ -20,15 +20,19 @@ _REMEDY = (
     "to add to: wmma::fill_fragment, zeros, or scale-d = 0 in the first wgmma. A pointer to a variable is of no use "
     "once its function has returned."
 )
+_INSIDE = (
+    "Check the index, and the size of the array. What lies beside it in shared memory is another variable, which a "
+    "store changes."
+)
 _COLUMNS = " Compare the address and the columns of tcgen05.ld with those that tcgen05.mma or tcgen05.st writes."
 
 
 class Variables:
-    """The registers of one block that nothing had written."""
+    """The variables of one block."""
 
     def __init__(self, block: Block) -> None:
         self._block = block
-        self.handlers: Handlers = {Undefined: self._used}
+        self.handlers: Handlers = {Undefined: self._used, Strayed: self._strayed}
 
     def _used(self, event: Undefined) -> None:
         what = "a variable" + " or a cell of Tensor Memory" * event.cells
@@ -39,3 +43,9 @@ class Variables:
         self._block.report(
             "uninitialised-registers", event.by, message, what=what, lanes=lanes, remedy=remedy, weight=weight
         )
+
+    def _strayed(self, event: Strayed) -> None:
+        what = f"{event.variable}, which is bytes {event.first} to {event.end - 1} of shared memory"
+        message = f"{event.opcode} has an address that was computed from that of {what}, and lies outside it"
+        lanes = tuple(lanes_of(event.by.active))
+        self._block.report("out-of-range", event.by, message, what=event.variable, lanes=lanes, remedy=_INSIDE)

@@ -34,11 +34,11 @@ class Loading(Shadows):
         """The wait covers all of them."""
         return self.program.opcode(effect.number).startswith("tcgen05.wait::ld")
 
-    def report(self, frame: Frame, number: int, use: Use) -> None:
+    def report(self, frame: Frame, number: int, use: Use | None) -> None:
         """As a read of the registers themselves: if others have been computed from them, of all."""
         core = frame.run.core
         loads = [each.registers for _, each in core.block.state(Unwaited).open.get((core.index, "ld"), ())]
         rows = [row for each in loads if each is not None and each.bank is frame.bank for row in each.which()]
-        own = [each.row for each in use.slots if each.bits == _BITS and each.row in rows]
+        own = [each.row for each in use.slots if each.bits == _BITS and each.row in rows] if use is not None else []
         if rows:
             core.touched(frame.bank.view(own or rows), False, tuple(own or rows), ())

@@ -23,6 +23,7 @@ from tcemu.simt import control, engine, memory, operations, tensor_operands
 from tcemu.simt.ahead import guarded
 from tcemu.simt.behind import Ways
 from tcemu.simt.blocks import blocks_of
+from tcemu.simt.bounds import Bounds
 from tcemu.simt.contraction import contract
 from tcemu.simt.dataflow import Flow
 from tcemu.simt.effects import effects_of
@@ -35,7 +36,7 @@ from tcemu.simt.lines import Sites
 from tcemu.simt.loading import Loading
 from tcemu.simt.lowering import ORIGIN, STACKED, WINDOW, Lowering
 from tcemu.simt.register_file import Slot
-from tcemu.simt.shadows import Shadows, blocks_with
+from tcemu.simt.shadows import Beside, blocks_with
 from tcemu.simt.spins import others, spins
 from tcemu.simt.steps import Access, Block
 from tcemu.simt.stretches import Stretches
@@ -161,10 +162,10 @@ class Program:
         return Ways(self.blocks, {self.block_of[self.function.labels[each]] for each in labels})
 
     @cached_property
-    def shadows(self) -> tuple[Shadows, ...]:
-        """Its registers that may lack a value where that matters."""
+    def shadows(self) -> tuple[Beside, ...]:
+        """What is followed beside it: registers that may lack a value, and addresses that may leave their variable."""
         effects = [tuple(effects_of(self, number)) for number in range(len(self.blocks))]
-        return tuple(each for each in (kind(self, effects) for kind in (Unset, Loading)) if each)
+        return tuple(each for each in (kind(self, effects) for kind in (Unset, Loading, Bounds)) if each)
 
     @cached_property
     def watched_blocks(self) -> tuple[Block, ...]:

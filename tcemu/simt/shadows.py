@@ -49,8 +49,8 @@ class Lacking(NamedTuple):
         return Lacking(self.all & ~bits, self.computed & ~bits, self.parts & ~bits)
 
 
-def blocks_with(program: Program, shadows: Sequence[Shadows]) -> tuple[Block, ...]:
-    """The blocks of a function with the steps that compute shadows, each before the step that it is about."""
+def blocks_with(program: Program, shadows: Sequence[Beside]) -> tuple[Block, ...]:
+    """The blocks of a function with further steps, each before the step that it is about."""
     blocks = []
     for number, block in enumerate(program.blocks):
         steps: list[Step] = []
@@ -61,23 +61,68 @@ def blocks_with(program: Program, shadows: Sequence[Shadows]) -> tuple[Block, ..
     return tuple(blocks)
 
 
-class Shadows:
+class Beside:
+    """Steps beside those of a function, which find out in which lanes something is wrong."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        #: by an instruction, and what is wrong with it: the lanes in which it was
+        self.found: dict[tuple[int, Use | None], Slot] = {}
+        #: by block, and the place of a step in it: the steps before that one
+        self.further: list[dict[int, list[Step]]] = [{} for _ in program.blocks]
+
+    def __bool__(self) -> bool:
+        return bool(self.found)
+
+    def report(self, frame: Frame, number: int, use: Use | None) -> None:
+        """Tell observers what is wrong in the lanes that are active."""
+        raise NotImplementedError
+
+    def begin(self, frame: Frame) -> None:
+        """A call begins."""
+
+    def operate(self, frame: Frame, block: int, lanes: int) -> None:
+        """An operation is about to be carried out, for some lanes."""
+
+    def done(self, frame: Frame, block: int, lanes: int) -> None:
+        """An operation has been carried out."""
+
+    @cached_property
+    def _rows(self) -> Array:
+        """The rows of what has been found."""
+        return np.array([each.row for each in self.found.values()], np.intp)
+
+    def tell(self, frame: Frame) -> None:
+        """Tell observers what has been found."""
+        if not frame.masks[self._rows].any():
+            return
+        run, core = frame.run, frame.run.core
+        bits = run.bits
+        run.context.flush()
+        for (number, use), slot in self.found.items():
+            lanes = frame.mask(slot)
+            if lanes:
+                frame.masks[slot.row] = 0
+                run.activate(lanes)
+                core.at = self.program.sites[number]
+                self.report(frame, number, use)
+        run.activate(bits)
+
+
+class Shadows(Beside):
     """The shadows of one function, for one reason why registers lack a value."""
 
     #: uses that do no harm
     harmless: frozenset[UseOf] = frozenset()
 
     def __init__(self, program: Program, effects: Sequence[Sequence[Effect]]) -> None:
-        self.program, self.effects = program, effects
+        super().__init__(program)
+        self.effects = effects
         #: the bit of each register in sets of them
         self.bits: dict[Slot, int] = {}
         #: the registers that lack a value when the function begins
         self._first = tuple(self.at_first())
         self._of: dict[Slot, Slot] = {}
-        #: for each use, by its instruction and what it is: the lanes that have used what has no value
-        self._found: dict[tuple[int, Use], Slot] = {}
-        #: by block, and the place of a step in it: the steps before that one
-        self.further: list[dict[int, list[Step]]] = [{} for _ in effects]
         #: by block: what its operation does, and the rows of the shadows that say whether it does anything
         self._operations: dict[int, tuple[Effect, Array]] = {}
         if self._first or self.marks or any(self.taken_by(each) for block in effects for each in block):
@@ -86,7 +131,7 @@ class Shadows:
                 self._shade(number)
 
     def __bool__(self) -> bool:
-        return bool(self._found) or self.marks
+        return super().__bool__() or self.marks
 
     # ------------------------------------------------------------------------------------------ the reason
 
@@ -122,10 +167,6 @@ class Shadows:
     def accessed(self, effect: Effect, may: Lacking) -> Iterator[Step]:
         """The steps that read or write, beside an access to memory, what says which bytes lack a value."""
         return iter(())
-
-    def report(self, frame: Frame, number: int, use: Use) -> None:
-        """Tell observers of a use in the lanes that are active."""
-        raise NotImplementedError
 
     # ------------------------------------------------------------------------------------------ found once
 
@@ -222,12 +263,12 @@ class Shadows:
             for of, slots in judged.items():
                 if of is not None:
                     reported = Use(of, tuple(slots))
-                    self._found[effect.number, reported] = self.program.slots.further()
+                    self.found[effect.number, reported] = self.program.slots.further()
                     yield reported
 
     def _steps(self, effect: Effect, may: Lacking) -> Iterator[Step]:
         for use in self._used(effect, may):
-            found = self._found[effect.number, use]
+            found = self.found[effect.number, use]
             yield Compute(effect.number, any_of, (found, *map(self.shadow_of, use.slots)), (found,), effect.guard)
         yield from self.accessed(effect, may)
         moves = [each for each in effect.moves if self._lacks(each, may)]
@@ -278,7 +319,7 @@ class Shadows:
             return
         for use in effect.uses:
             for slot in use.slots:
-                frame.masks[self._found[effect.number, use].row] |= frame.mask(self._of[slot]) & lanes
+                frame.masks[self.found[effect.number, use].row] |= frame.mask(self._of[slot]) & lanes
         if self.ends(effect):
             for slot in self._of.values():
                 frame.masks[slot.row] = 0
@@ -290,30 +331,6 @@ class Shadows:
         for slot, bits in new.items():
             put(frame, self._of[slot], lanes_of(bits), lanes)
         self.tell(frame)
-
-    def done(self, frame: Frame, block: int, lanes: int) -> None:
-        """An operation has been carried out."""
-
-    @cached_property
-    def _rows(self) -> Array:
-        """The rows of the uses."""
-        return np.array([each.row for each in self._found.values()], np.intp)
-
-    def tell(self, frame: Frame) -> None:
-        """Tell observers which uses there have been."""
-        if not frame.masks[self._rows].any():
-            return
-        run, core = frame.run, frame.run.core
-        bits = run.bits
-        run.context.flush()
-        for (number, use), slot in self._found.items():
-            lanes = frame.mask(slot)
-            if lanes:
-                frame.masks[slot.row] = 0
-                run.activate(lanes)
-                core.at = self.program.sites[number]
-                self.report(frame, number, use)
-        run.activate(bits)
 
 
 def slots_among(sources: Sequence[Any]) -> list[Slot]:

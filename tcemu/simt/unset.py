@@ -165,10 +165,11 @@ class Unset(Shadows):
         filled |= set(self.program.filled)
         return (slot for slot, bit in self.bits.items() if before[0] & bit and slot not in filled)
 
-    def report(self, frame: Frame, number: int, use: Use) -> None:
+    def report(self, frame: Frame, number: int, use: Use | None) -> None:
         """As a use of a variable."""
         core = frame.run.core
-        core.tell(Undefined, core.by(), self.program.opcode(number), use.of, self._cells)
+        if use is not None:
+            core.tell(Undefined, core.by(), self.program.opcode(number), use.of, self._cells)
 
 
 def _spread(bits: int, ops: Any, *shadows: Any) -> tuple[Any, ...]:

@@ -48,6 +48,7 @@ LINES_OF = {"swizzle_mismatch": 32, "tile_layout": 8}
 #: The rule of a kernel whose name is not that of the rule.
 RULE_OF = {
     "lock_without_a_fence": {"global-race", "lane-race"},
+    "into_a_neighbour": {"out-of-range"},
     "sum_without_an_atomic": {"global-race", "lanes-disagree"},
     "lock_freed_by_a_store": {"global-race"},
     "wgmma_unwaited_by_an_atomic": {"wgmma-unwaited"},

@@ -25,6 +25,7 @@ __all__ = [
     "GivenAgain",
     "Order",
     "ProxyFenced",
+    "Strayed",
     "TensorMapFenced",
     "TensorMapRead",
     "Touched",
@@ -128,6 +129,19 @@ class Undefined(WarpEvent):
     opcode: str
     use: UseOf
     cells: bool
+
+
+@dataclass(eq=False)
+class Strayed(WarpEvent):
+    """An access of a front end to shared memory leaves the variable from whose address its own was computed.
+
+    `variable` is its name; it has the bytes of shared memory from `first` to before `end`.
+    """
+
+    opcode: str
+    variable: str
+    first: int
+    end: int
 
 
 @dataclass(eq=False)

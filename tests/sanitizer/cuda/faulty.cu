@@ -265,6 +265,23 @@ extern "C" __global__ void global_race_right(u32* g) {
   }
 }
 
+extern "C" __global__ void into_a_neighbour(u32* g) {
+  __shared__ u32 left[32], right[32];
+  right[lane()] = 1;
+  __syncwarp();
+  left[lane() + g[0] + 1] = 2;  // <- reported
+  __syncwarp();
+  g[threadIdx.x] = left[1 + lane() % 31] + right[lane()];
+}
+// One pointer for two arrays, and a step back from the second element.
+extern "C" __global__ void into_a_neighbour_right(u32* g) {
+  __shared__ u32 left[32], right[32];
+  left[lane()] = right[lane()] = 1;
+  __syncwarp();
+  const u32* side = g[lane()] ? left : right;
+  g[threadIdx.x] = side[31 - lane()] + (right + 1)[(int)lane() - 1];
+}
+
 extern "C" __global__ void sum_without_an_atomic(u32* g) {
   g[0] += threadIdx.x;  // <- reported
 }
