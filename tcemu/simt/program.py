@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 _MACHINE = frozenset(family.mnemonic for family in FAMILIES)
 #: The first words of the instructions of textures and surfaces.
 _TEXTURES = {"tex", "tld4", "txq", "istypep", "suld", "sust", "sured", "suq"}
+#: Families that only ask: if nobody looks at the answer, they do nothing, and need not have waited, either.
+_ASKING = ("mbarrier.try_wait", "mbarrier.test_wait")
 #: Families that a loop repeats until other lanes have done something.
 _POLLS = ("mbarrier.try_wait", "mbarrier.test_wait", "atom", "nanosleep")
 
@@ -243,6 +246,8 @@ class Program:
             raise Unsupported(f"tcemu {why}")
         instruction = parse(text.opcode, self.code.target)
         tensor_operands.check(instruction, text, self.function.registers, self.code.target)
+        if instruction.family.startswith(_ASKING) and self._ignored(text.operands[0]):
+            return Operation(text.opcode, number, site, guard, control.nothing(self, number, text))
         act, write = operations.bind(instruction, text, self.lowering)
         polls = instruction.family.startswith(_POLLS)
         barrier = any(each.role == "barrier" for each in instruction.operands)
@@ -250,6 +255,11 @@ class Program:
         return Operation(
             text.opcode, number, site, guard, act, write, members, bool(instruction.membermask), polls, barrier
         )
+
+    def _ignored(self, result: Operand) -> bool:
+        """Whether nothing in the function reads a result: its name does not occur again."""
+        name = re.compile(rf"(?<![\w$%]){re.escape(str(result))}(?![\w$])")
+        return sum(len(name.findall(str(each))) for each in self.function.body) == 1
 
     def operation_of(self, step: Access) -> Operation:
         """An access as an operation: native code cannot do it for these addresses."""

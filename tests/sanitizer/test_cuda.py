@@ -33,7 +33,7 @@ SHAPES = {
         1,
         64,
     ): "exited_lanes swap_shared shared_race exited_threads mbarrier_init_fence source_overwritten_by_another "
-    "freed_early proxy_fence_missing proxy_fence_thread "
+    "wait_ignored freed_early proxy_fence_missing proxy_fence_thread "
     "proxy_fence_barrier flag_never_set_right barriers_parted_right",
     (
         1,
@@ -49,6 +49,7 @@ LINES_OF = {"swizzle_mismatch": 32, "tile_layout": 8}
 RULE_OF = {
     "lock_without_a_fence": {"global-race", "lane-race"},
     "into_a_neighbour": {"out-of-range"},
+    "wait_ignored": {"shared-race"},
     "sum_without_an_atomic": {"global-race", "lanes-disagree"},
     "lock_freed_by_a_store": {"global-race"},
     "wgmma_unwaited_by_an_atomic": {"wgmma-unwaited"},

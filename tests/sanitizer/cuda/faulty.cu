@@ -265,6 +265,20 @@ extern "C" __global__ void global_race_right(u32* g) {
   }
 }
 
+// Nobody looks at what try_wait says, which may be that it has waited for long enough.
+extern "C" __global__ void wait_ignored(u32* g) {
+  u64* bar = (u64*)(s + 512);
+  if (threadIdx.x == 0) init(bar, 32);
+  __syncthreads();
+  if (warp() == 0) {
+    s[lane()] = 1;  // <- reported
+    arrive(bar);
+  } else {
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0; }" ::"r"(at(bar)) : "memory");
+    g[lane()] = s[lane()];  // <- reported
+  }
+}
+
 extern "C" __global__ void into_a_neighbour(u32* g) {
   __shared__ u32 left[32], right[32];
   right[lane()] = 1;
