@@ -79,7 +79,8 @@ class Beside:
         raise NotImplementedError
 
     def begin(self, frame: Frame) -> None:
-        """A call begins."""
+        """A call begins: nothing has been found yet."""
+        frame.masks[self._rows] = 0
 
     def operate(self, frame: Frame, block: int, lanes: int) -> None:
         """An operation is about to be carried out, for some lanes."""
@@ -305,7 +306,7 @@ class Shadows(Beside):
     @cached_property
     def _own(self) -> Array:
         """The rows of all shadows and uses."""
-        return np.array([each.row for each in (*self._of.values(), *self._found.values())], np.intp)
+        return np.array([each.row for each in (*self._of.values(), *self.found.values())], np.intp)
 
     @cached_property
     def _unset(self) -> Array:
