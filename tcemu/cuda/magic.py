@@ -237,7 +237,8 @@ def _replaced(shell: Any, named: Iterable[str]) -> Iterator[str]:
         if keyword.iskeyword(name):
             yield f"{name} is a word of Python; module[{name!r}] is the kernel after %%cuda -o module"
         elif isinstance(before, ModuleType | BuiltinFunctionType | FunctionType | type):
-            yield f"{name} is this cell's now, and no longer the {type(before).__name__} {before.__name__}"
+            kind = "built-in function" if isinstance(before, BuiltinFunctionType) else type(before).__name__
+            yield f"{name} is this cell's now, and no longer the {kind} {before.__name__}"
 
 
 def _number(shell: Any) -> int:

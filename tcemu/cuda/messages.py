@@ -197,8 +197,9 @@ def error(
             f"{missing[0]} is host code and left out: what a kernel uses has __device__ and nothing of the host in it"
         )
     elif source and not hint:
-        hint = spelling.annotation(source) or _unclosed(source, shown) or _misspelt(errors, source)
-    text = "\n\n".join(filter(None, [*(shown or [log.strip() or failed]), left, hint]))
+        hint = spelling.annotation(source) or _unclosed(source, shown)
+    meant = _misspelt(errors, source, hint) if source and not hint.startswith("#include") and not missing else ""
+    text = "\n\n".join(filter(None, [*(shown or [log.strip() or failed]), left, hint, meant]))
     made = CompilationError(text)
     made.verbatim = True
     return made
@@ -218,10 +219,10 @@ def _unclosed(source: str, shown: Sequence[str]) -> str:
     return f"No }} closes what {{ begins in {lines} {listing(map(str, opened), 'and')}" if opened else ""
 
 
-def _misspelt(errors: Sequence[Message], source: str) -> str:
-    """What may be wrong with the first name that nobody has declared."""
+def _misspelt(errors: Sequence[Message], source: str, hint: str) -> str:
+    """What may be wrong with the first name that nobody has declared, unless the hint is about it."""
     name = next((name for each in errors for name in undefined(each.said)), "")
-    if not name:
+    if not name or name in hint:
         return ""
     if re.search(rf"\b{name}\s*\([^;{{}}]*\)\s*\{{", SILENT.sub("", source)):
         return f"{name} is defined below its use: move it up, or declare it first"

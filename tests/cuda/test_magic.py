@@ -186,7 +186,7 @@ def test_what_is_no_cell_of_cuda_is_told(shown):
 def test_names_that_mean_something_else(shown):
     told = {n: " ".join(text.split()) for n, text in shown.items()}
     assert told[22] == (
-        "Note: print is this cell's now, and no longer the builtin_function_or_method print Note: lambda is a word of "
+        "Note: print is this cell's now, and no longer the built-in function print Note: lambda is a word of "
         "Python; module['lambda'] is the kernel after %%cuda -o module"
     )
     assert told[23].endswith(

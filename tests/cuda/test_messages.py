@@ -174,6 +174,7 @@ MISTAKES = {
     "a quote": ("x[0] = 'ab'; char* s = \"x;", "{ x[0] = 'ab'; char* s"),
     "another's mistake": ("x[0] = Mine().x;@struct Mine { int x; nothing y; };", '"nothing" is undefined'),
     "the host's": ("x[0] = f();@int f() { cudaDeviceSynchronize(); return 1; }", "f is host code and left out"),
+    "two": ("x[threadIdx] = 1; __synchthreads();", "threadIdx.x comes first\n\n__synchthreads: did you mean"),
     "a fence": ("x[0] = 1;@```cuda", "``` is Markdown's, and no part of the program"),
     "HTML": ("if (x[0] &lt; 3) x[0] = 1;", "&lt; is HTML's way to write a sign"),
     "an annotation": ("x[0] = f();@__devise__ int f() { return 1; }", "__devise__ is none of CUDA's words."),
