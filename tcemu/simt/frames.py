@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,6 +70,14 @@ class Frame:
         run, program = self.run, self.program
         if run.core.watched and program.code.keeps_variables:
             run.local.begin(self.base, program.local_bytes, program.variables_kept, lanes_of(run.bits))
+
+    def behind(self, block: int) -> Iterator[tuple[Frame, int]]:
+        """What is behind a block: the blocks as bits, in this frame and in those that it was called from."""
+        frame = self
+        yield frame, frame.program.ways.behind(block)
+        while frame.caller is not None:
+            frame, block = frame.caller, frame.back - 1
+            yield frame, frame.program.ways.behind(block)
 
     def lanes(self, slot: Slot) -> Array:
         """A register: (32,), its own memory."""

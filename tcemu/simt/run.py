@@ -13,7 +13,7 @@ A place is a frame, a call of a function, and a block in it; inner calls come be
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy.typing as npt
@@ -145,7 +145,7 @@ class Run:
         """The place of a group that waits for lanes of this group, which are behind it; None: there is none."""
         frame, block = where
         for each in self.parked:
-            if any(own is frame and after >> block & 1 for own, after in _behind(each)):
+            if any(own is frame and after >> block & 1 for own, after in each[0].behind(each[1])):
                 self.activate(self.parked[each])
                 members = self._operation(each).members
                 if members is not None and members(each[0]) & self.ready[where]:
@@ -212,7 +212,7 @@ class Run:
             if inner is not None and block < at < least:
                 least = at
         for parked in self.parked:
-            for own, after in _behind(parked):
+            for own, after in parked[0].behind(parked[1]):
                 later = after >> block + 1
                 if own is frame and later:
                     least = min(least, block + (later & -later).bit_length())
@@ -388,15 +388,6 @@ class Run:
         self.core.at = program.sites[number]
         self.activate(self.context.taken)
         memory.fail(frame, step, self.context.scratch.copy())
-
-
-def _behind(where: Where) -> Iterator[tuple[Frame, int]]:
-    """What is behind a place in its frame and in those that it was called from, as bits."""
-    frame, block = where
-    yield frame, frame.program.ways.behind(block)
-    while frame.caller is not None:
-        frame, block = frame.caller, frame.back - 1
-        yield frame, frame.program.ways.behind(block)
 
 
 def _order(where: Where) -> tuple[int, ...]:
