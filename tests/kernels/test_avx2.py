@@ -15,14 +15,14 @@ from llvmlite.binding import get_host_cpu_features
 from tcemu.kernels.emit.lanes import whole_vectors_of_words
 
 TESTS = Path(__file__).parent
-#: Tests of two groups of functions, each of which takes seconds to compile: every day the other one.
-ASKED = spread(("side_by_side or gives_the_same_alone", "f64"), 2, first=turn(2))
+#: Tests of three groups of functions, each of which takes seconds to compile: every day another one.
+ASKED = spread(("gives_the_same_alone", "f64", "side_by_side"), 3, first=turn(3))
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not whole_vectors_of_words(), reason="this processor has no AVX-512 to leave out")
 def test_without_avx512(request, tmp_path):
-    """The tests of batches, of the classes side by side or of f64, give the same there.
+    """The tests of batches, of classes alone or side by side or of f64, give the same there.
 
     What is compiled for them is kept from run to run beside what pytest keeps, if it keeps anything.
     """
