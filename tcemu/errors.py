@@ -63,7 +63,7 @@ class TcemuError(_Rendered, Exception):
 
 
 class Interrupted(_Rendered, KeyboardInterrupt):
-    """The user interrupted a launch; the message says where its warps were.
+    """The user interrupted a launch, and the message says where its warps were; or a compilation.
 
     It is a KeyboardInterrupt, so no `except Exception` stops it. `launch` is the launch's result so far, with the
     sanitizer's reports.

@@ -13,7 +13,7 @@ from typing import Any
 from tcemu.child import Child, Ended, Silent
 from tcemu.cuda.nvrtc import Answer, Request
 from tcemu.cuda.toolkit import toolkit
-from tcemu.errors import CompilationError
+from tcemu.errors import CompilationError, Interrupted
 from tcemu.extras import install_extra
 from tcemu.progress import Progress
 
@@ -105,7 +105,10 @@ def _next() -> Any:
     except Ended as how:
         close()
         raise _gone(how) from None
-    except BaseException:  # an interrupt: the result is no longer wanted
+    except KeyboardInterrupt:  # the result is no longer wanted
+        close()
+        raise Interrupted(f"the compilation was interrupted. {_AFTERWARDS}") from None
+    except BaseException:
         close()
         raise
 

@@ -11,7 +11,15 @@ from tcemu import cuda
 from tcemu.child import Child
 from tcemu.cuda import compiler, toolkit
 from tcemu.cuda.module import dialect_in_words
-from tcemu.errors import CompilationError, LaunchError, MissingPackage, OperandError, TargetError, UnknownKey
+from tcemu.errors import (
+    CompilationError,
+    Interrupted,
+    LaunchError,
+    MissingPackage,
+    OperandError,
+    TargetError,
+    UnknownKey,
+)
 
 pytestmark = pytest.mark.usefixtures("nvrtc")
 
@@ -89,6 +97,17 @@ def test_printf_returns_how_many_values_it_prints(capsys):
     cuda.compile(source)["f"][1, 1](x)
     assert capsys.readouterr().out == "1    2\nplain\n1 2\n"
     assert x.tolist() == [3, 0, -1, 2]
+
+
+def test_an_interrupt_ends_the_compilers_process(monkeypatch):
+    def interrupted(seconds):
+        raise KeyboardInterrupt
+
+    compiler.version()
+    monkeypatch.setattr(compiler._held[1], "next", interrupted)
+    with pytest.raises(Interrupted, match=r"the compilation was interrupted\. Your session continues"):
+        cuda.compile("__global__ void interrupted() {}")
+    assert cuda.compile("__global__ void interrupted() {}").kernels == ("interrupted",)
 
 
 def test_managed_variables_have_their_type_and_tables_of_classes_are_none():
