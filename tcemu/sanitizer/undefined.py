@@ -14,6 +14,8 @@ _DOES = {
     "address": "has an address that comes from",
     "condition": "depends on a condition that comes from",
 }
+#: What stores parameters and results.
+_PASSED = "a return, or an argument of a call,"
 _REMEDY = (
     "Give the variable or array a value where it is declared: float sum = 0; float sums[8] = {}; A loop or a condition "
     "that assigns it must reach each element, in each thread, before it is read. A product of matrices needs something "
@@ -36,7 +38,8 @@ class Variables:
 
     def _used(self, event: Undefined) -> None:
         what = "a variable" + " or a cell of Tensor Memory" * event.cells
-        message = f"{event.opcode} {_DOES[event.use]} {what} to which nothing had been assigned"
+        user = _PASSED if event.opcode.startswith("st.param") else event.opcode
+        message = f"{user} {_DOES[event.use]} {what} to which nothing had been assigned"
         lanes = tuple(lanes_of(event.by.active))
         weight = "warning" if event.use == "copied" else None
         remedy = _REMEDY + _COLUMNS * event.cells
