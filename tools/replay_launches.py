@@ -136,7 +136,8 @@ def main(folder: Path, out: Path) -> None:
         command = [sys.executable, __file__, str(folder), str(out), file.stem]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, check=False)  # noqa: S603
-            answers[file.stem] = done.stdout.strip() or f"FAILED: {(done.stderr.strip().splitlines() or ['?'])[-1]}"
+            said = done.stdout.strip().splitlines() or [f"FAILED: {(done.stderr.strip().splitlines() or ['?'])[-1]}"]
+            answers[file.stem] = said[-1]  # behind what the kernel has printed
         except subprocess.TimeoutExpired:
             answers[file.stem] = f"FAILED: nothing in {LONGEST} s"
         print(f"{file.stem}: {answers[file.stem]}", flush=True)
