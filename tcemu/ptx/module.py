@@ -20,7 +20,7 @@ from tcemu.assembly.names import demangle
 from tcemu.errors import OperandError, UnknownKey, UnknownName, briefly, did_you_mean, listing
 from tcemu.instructions.targets import target_named
 from tcemu.ptx.kernel import Kernel
-from tcemu.ptx.types import narrowed, scalar
+from tcemu.ptx.types import element, narrowed, vector
 from tcemu.tracebacks import cell
 
 Array = npt.NDArray[Any]
@@ -175,18 +175,23 @@ class Module:
         return content
 
     def _form(self, variable: Variable) -> tuple[np.dtype[Any], tuple[int, ...]]:
-        """The dtype and the shape of a variable: from the source that declares it, else from PTX."""
+        """The dtype and the shape of a variable: from the source that declares it, else from PTX.
+
+        The parts of float4 and its like are the last dimension.
+        """
         name = _written(variable.name)
         how = rf"__(?:constant|device|managed)__\s[^;={{}}]*?([\w:][\w: ]*?)\s+{_last(name)}\s*((?:\[[^\]]*\]\s*)*)"
         declared = re.search(how, self._source())
         c_type = re.sub(r"__\w+__", "", declared[1]).strip() if declared else ""
-        row = scalar(narrowed(c_type) if self.narrow else c_type)
+        c_type = narrowed(c_type) if self.narrow else c_type
+        row, several = element(c_type), vector(c_type)
+        parts = (several[1],) if several else ()
         if declared and row:
             sizes = re.findall(r"\[\s*(\d+)\s*\]", declared[2])
             shape = tuple(map(int, sizes)) if len(sizes) == declared[2].count("[") else (-1,)
-            if variable.size == row.dtype.itemsize * (int(np.prod(shape)) if shape else 1) or shape == (-1,):
-                return row.dtype, shape
-            return row.dtype, (-1,)
+            if variable.size == row.dtype.itemsize * int(np.prod((*shape, *parts))) or shape == (-1,):
+                return row.dtype, (*shape, *parts)
+            return row.dtype, (-1, *parts)
         kind, size = _KINDS[variable.type[0]], assembly.width(variable.type) // 8
         return np.dtype(f"{kind}{size}"), variable.dimensions
 

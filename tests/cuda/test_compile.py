@@ -110,6 +110,15 @@ def test_an_interrupt_ends_the_compilers_process(monkeypatch):
     assert cuda.compile("__global__ void interrupted() {}").kernels == ("interrupted",)
 
 
+def test_the_parts_of_vectors_in_variables_are_a_dimension():
+    module = cuda.compile("""
+    __device__ float2 pairs[3]; __constant__ float4 one; __constant__ int3 rows[] = {{1, 2, 3}, {4, 5, 6}};
+    __global__ void f(float* x) { *x = pairs[1].y + one.w + rows[1].z; }""")
+    module["pairs"], module["one"], x = [[1, 2], [3, 4], [5, 6]], (1, 2, 3, 4), np.zeros(1, np.float32)
+    module["f"][1, 1](x)
+    assert (x[0], module["rows"].shape, module["pairs"].dtype) == (14, (2, 3), np.float32)
+
+
 def test_managed_variables_have_their_type_and_tables_of_classes_are_none():
     module = tcemu.cuda.compile("""
     __managed__ float first[4];
