@@ -242,6 +242,10 @@ def test_the_program_hears_that_a_kernel_has_failed(program, capfd):
     ("text", "says"),
     [
         ("void other(int);\nint main() { other(1); }\n", "no file of the program defines other(int). Name the files"),
+        (
+            "__global__ void f() {}\n__global__ void g() { f<<<1, 1>>>(); }\nint main() { g<<<1, 1>>>(); }\n",
+            "kernels cannot launch kernels",
+        ),
         ("#include <cublas_that_nobody_has.h>\nint main() {}\n", "only the runtime and those of headers alone"),
         ('#include "mine.h"\nint main() {}\n', "-I FOLDER says where headers are"),
         (b'int main() { const char* x = "\xfc"; return 1 }\n', "error"),

@@ -23,6 +23,11 @@ _OF_CUDA = re.compile(r"(?:cu|nv|nccl|npp|curand|thrust|cub/)[a-z_]*")
 _NO_HEADER = re.compile(r"fatal error: (\S+): No such file")
 #: What programs that need it are compiled with, and others do not notice.
 _EXTENDED = ("--extended-lambda", "--expt-relaxed-constexpr")
+_SEPARATE = re.compile("separate compilation mode|__cudaRegisterLinkedBinary")
+_BY_ITSELF = (
+    "tcemu compiles the device's code of each file by itself, without -rdc=true: a __device__ function or variable "
+    "belongs into the file of the kernels that use it, or into a header, and kernels cannot launch kernels"
+)
 _SAMPLES = "It belongs to CUDA's samples: get their repository, and say where it is, -I cuda-samples/Common."
 _FOLDER = "-I FOLDER says where headers are."
 _LIBRARY = (
@@ -77,6 +82,9 @@ def _do(command: list[str], what: str) -> None:
     if done.returncode == 0:
         return
     said = done.stderr + done.stdout
+    if _SEPARATE.search(said):
+        errors = "\n".join(line for line in said.splitlines() if "): error: " in line)
+        raise CompilationError("\n".join(filter(None, [errors, _BY_ITSELF])))
     missing = {line.split(_MISSING, 1)[1].split("'", 1)[0] for line in said.splitlines() if _MISSING in line}
     theirs = sorted(each for each in missing if _OF_CUDA.match(each))
     if theirs:
