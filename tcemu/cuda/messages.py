@@ -84,6 +84,10 @@ _ADVICE = {
         "{0} is no option of NVRTC, the compiler; in a cell, %%cuda --help shows what there is"
     ),
     r"invalid value for --std": "NVRTC knows -std=c++11, 14, 17, 20 and 23; without it, C++17 is tried, then C++20",
+    r'namespace "thrust" has no member "(\w+)"': (
+        "thrust::{0} is not there: Thrust's algorithms are left out, also those of thrust::seq. CUB has what warps and "
+        "blocks do: #include <cub/cub.cuh>"
+    ),
     r'namespace "std" has no member "(\w+)"': (
         "std::{0} is for the host only; a kernel uses arrays, cuda::std and what CUDA has"
     ),

@@ -19,6 +19,11 @@ _ANNOTATIONS = (
     "__managed__",
     "__launch_bounds__",
 )
+#: Words of C++: none of them is meant by a name.
+_OF_CPP = re.compile(
+    r"auto|bool|char|class|const|constexpr|double|extern|float|for|inline|int|long|return|short|signed|sizeof|static|"
+    r"struct|template|this|typename|union|unsigned|void|volatile|while"
+)
 _VARIABLES = ("threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize")
 #: Headers that declare CUDA's functions, and how each begins a declaration.
 _HEADERS = "crt/*functions*.h*", "crt/sm_*.h*", "*functions*.h*", "*intrinsics.h*", "cuda_fp16.h", "cuda_bf16.h"
@@ -42,6 +47,7 @@ def meant(word: str, source: str) -> str:
     """``threadidx: did you mean threadIdx?`` for a name that is undefined; empty if nothing is near."""
     own = [each for each in dict.fromkeys(_WORD.findall(SILENT.sub(" ", source))) if each != word]
     several = [own, [*_VARIABLES, *sorted(_functions() - {word})]]
+    several = [[each for each in names if not _OF_CPP.fullmatch(each)] for names in several]
     plain = word.lower().strip("_")
     same = [each for names in several for each in names if each.lower().strip("_") == plain]
     near = same or [each for names in several for each in nearest(word, names, cutoff=_NEAR)]

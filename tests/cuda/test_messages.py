@@ -112,6 +112,7 @@ def test_macros_and_folders(tmp_path):
         ('identifier "__shfl_down" is undefined', "__shfl_down_sync"),
         ('no instance of overloaded function "tex2D" matches the argument list', "no textures"),
         ('namespace "std" has no member "vector"', "std::vector is for the host only"),
+        ('namespace "thrust" has no member "sort"', "CUB has what warps and blocks do"),
         ('identifier "concept" is undefined', "-std=c++20"),
         (
             "this declaration has no storage class or type specifier\n  k<<<1, 32>>>(x);",
@@ -166,6 +167,7 @@ MISTAKES = {
     "a function of CUDA": ("__synchthreads();", "__synchthreads: did you mean __syncthreads?"),
     "its own name": ("int width = 3; x[0] = widht;", "widht: did you mean width?"),
     "nothing near": ("x[0] = nowhere_to_be_found;", ""),
+    "no word of C++": ("init(x);", ""),
     "all of threadIdx": ("x[threadIdx] = 1;", "threadIdx, blockIdx, blockDim and gridDim have three parts"),
     "a size": ("int s[blockDim.x]; x[0] = s[0];", "extern __shared__ float name[]"),
     "a half and a number": ("half h = x[0]; h = h + 1.0; x[0] = h;", "write the number as half(1.5f)"),
