@@ -27,6 +27,7 @@ def test_a_file_with_the_bytes_of_bf16_is_explained(tmp_path):
     assert (tmp_path / "p.svg").read_text().startswith("<svg")
 
 
+@pytest.mark.slow
 def test_bits_of_nobody_end_with_1(tmp_path):
     a = np.arange(64, dtype=np.float16).reshape(8, 8)
     np.savez(tmp_path / "p.npz", a=a, b=a, d=np.zeros((8, 8), np.float32))

@@ -427,6 +427,7 @@ def test_a_template_in_a_header_that_does_not_exist(tmp_path):
         module["fill<5>"]
 
 
+@pytest.mark.slow
 def test_headers_of_cuda():
     source = """#include <cooperative_groups.h>
     #include <cuda/barrier>
@@ -701,6 +702,7 @@ def test_extensions_of_pytorch():
     assert np.array_equal(x, 2 * np.arange(32))
 
 
+@pytest.mark.slow
 def test_numbers_of_pytorch():
     """A product of two is rounded before it is added, as PyTorch's operators are; beside a float it is a float."""
     source = """#include <ATen/ATen.h>
@@ -734,6 +736,7 @@ def test_numbers_of_pytorch():
     assert np.array_equal(to.reshape(3, 2), rows[:, ::2])
 
 
+@pytest.mark.slow
 def test_accessors_of_pytorch():
     """As in PyTorch's tutorial on extensions: the accessor's layout is that of c10, and its last dimension has gaps."""
     source = """#include <torch/extension.h>
@@ -795,6 +798,7 @@ def test_a_package_that_is_not_installed_is_named_although_there_is_host_code():
         cuda.compile(source)
 
 
+@pytest.mark.slow
 def test_words_of_nvcc_and_gcc_that_nvrtc_lacks():
     """Lambdas with annotations, gcc's words, std without its header, Thrust's and CUB's headers of both sides."""
     source = """#include <stdbool.h>

@@ -91,6 +91,7 @@ LOST = [
 
 
 @rows("what, cell, state, words", LOST, lambda what, *_: what)
+@pytest.mark.slow
 def test_what_is_wrong_earns_nothing_and_is_told(what, cell, state, words):
     found, says = told(cell)
     assert found == state, says
@@ -124,6 +125,7 @@ READS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_no_source_reads_this_machine_s_files(tmp_path, monkeypatch):
     """Neither from the compiler's box nor from the process that marks."""
     secret = tmp_path / "grades.csv"

@@ -115,6 +115,7 @@ def copies(function):
                 yield ast.unparse(each)
 
 
+@pytest.mark.slow
 def test_a_batch_compiles_only_what_it_needs(tmp_path):
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "TCEMU_KERNELS": "numba"}
     found = subprocess.run([sys.executable, "-c", BATCH], env=environment, capture_output=True, text=True, check=True)
@@ -232,6 +233,7 @@ def test_in_a_notebook_a_bar_stands_there_while_kernels_are_compiled(monkeypatch
     assert display.seen == [prepare, "", store, ""], "one output, empty in the end"
     shown.append(display)  # the next cell
     told.begin("chain")
+    told.end()  # what is shown in vain would hide every bar after it
     assert len(shown) == 3
     assert capfd.readouterr() == ("", ""), "and no red box"
 
