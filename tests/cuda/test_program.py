@@ -141,8 +141,8 @@ MISUSED = {
     ),
     "many threads": (
         "copy<<<1, 1025>>>(x, y);",
-        "cudaErrorInvalidConfiguration 1",
-        "copy<<<(1, 1, 1), (1025, 1, 1)>>> returns cudaErrorInvalidConfiguration: block must be one to three numbers",
+        "cudaErrorInvalidValue 1",
+        "copy<<<(1, 1, 1), (1025, 1, 1)>>> returns cudaErrorInvalidValue: block must be one to three numbers",
     ),
     "more threads than the bounds": (
         "sure<<<1, 65>>>(99);",

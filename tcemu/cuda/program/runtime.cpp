@@ -77,6 +77,7 @@ const std::map<cudaError_t, Error> errors = {
     {cudaErrorInvalidResourceHandle, {"cudaErrorInvalidResourceHandle", "invalid resource handle"}},
     {cudaErrorIllegalAddress, {"cudaErrorIllegalAddress", "an illegal memory access was encountered"}},
     {cudaErrorCooperativeLaunchTooLarge, {"cudaErrorCooperativeLaunchTooLarge", "too many blocks in cooperative launch"}},
+    {cudaErrorInvalidClusterSize, {"cudaErrorInvalidClusterSize", "cluster misconfiguration"}},
     {cudaErrorAssert, {"cudaErrorAssert", "device-side assert triggered"}},
     {cudaErrorLaunchFailure, {"cudaErrorLaunchFailure", "unspecified launch failure"}},
 };

@@ -32,7 +32,7 @@ DEVICE = 4 << 30
 #: Accesses to memory that has been freed are errors if it has no more bytes.
 _HOLE = 1 << 20
 #: The threads of a block at most, and the errors of launches that do not begin.
-_THREADS, _ERRORS = 1024, {1: "cudaErrorInvalidValue", 9: "cudaErrorInvalidConfiguration"}
+_THREADS, _ERRORS = 1024, {1: "cudaErrorInvalidValue", 912: "cudaErrorInvalidClusterSize"}
 #: The element types and swizzles of tensor maps, in the order of the driver's numbers (cuda.h).
 _TYPES = ["u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "f32", "tf32", "tf32"]
 _SWIZZLES = (0, 32, 64, 128)
@@ -201,8 +201,8 @@ class _Device:
         shape = f"{kernel.name}<<<({gx}, {gy}, {gz}), ({bx}, {by}, {bz})>>>"
         try:
             kernel.check_block((bx, by, bz))
-        except LaunchError as error:  # an H200 tells __launch_bounds__ from what no kernel may have
-            return self._refused(shape, 1 if bx * by * bz <= _THREADS else 9, error)
+        except LaunchError as error:
+            return self._refused(shape, error)
         try:
             self.launches.append(kernel.launch((gx, gy, gz), (bx, by, bz), *given, shared=shared, **options))
         except KernelAssertion as error:
@@ -214,12 +214,13 @@ class _Device:
         except LaunchError as error:
             if error.launch is not None:
                 raise
-            return self._refused(shape, 9, error)
+            return self._refused(shape, error)
         failed = self.launches[-1].error
         return b"0\n" if failed is None else b"700\n" if isinstance(failed, MemoryFault) else b"719\n"
 
-    def _refused(self, shape: str, code: int, error: LaunchError) -> bytes:
-        """The answer to a launch that does not begin."""
+    def _refused(self, shape: str, error: LaunchError) -> bytes:
+        """The answer to a launch that does not begin: the error of an H200 with CUDA 13."""
+        code = 912 if "cluster" in str(error) else 1
         self.failures.append(f"{shape} returns {_ERRORS[code]}: {error}")
         return f"{code}\n".encode()
 
