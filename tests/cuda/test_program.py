@@ -82,6 +82,7 @@ USES = """
 #include <cstdlib>
 #include <cuda_runtime.h>
 __constant__ float two[2];
+__global__ void own() { __shared__ volatile int mine[12000]; mine[threadIdx.x] = 1; }
 __global__ void __launch_bounds__(64) sure(int n) { assert(threadIdx.x < n); }
 __global__ void copy(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x]; }
 int main(int, char** names) {
@@ -143,6 +144,11 @@ MISUSED = {
         "copy<<<1, 1025>>>(x, y);",
         "cudaErrorInvalidValue 1",
         "copy<<<(1, 1, 1), (1025, 1, 1)>>> returns cudaErrorInvalidValue: block must be one to three numbers",
+    ),
+    "much shared memory beside the kernel's own": (
+        "own<<<1, 32, 4096>>>();",
+        "cudaErrorInvalidValue 1",
+        "4096 bytes of dynamic shared memory are more than 1152",
     ),
     "more threads than the bounds": (
         "sure<<<1, 65>>>(99);",

@@ -255,7 +255,8 @@ cudaError_t launched(const void* function, dim3 grid, dim3 block, void** given, 
     auto kernel = kernels.find(function);
     if (kernel == kernels.end()) return failed(cudaErrorInvalidDeviceFunction);
     auto most = dynamic_shared.find(function);
-    size_t limit = most == dynamic_shared.end() ? 48 << 10 : most->second;
+    size_t own = shared ? asked("attributes " + kernel->second).at(1) : 0;  // what the kernel declares itself
+    size_t limit = most == dynamic_shared.end() ? (48 << 10) - own : most->second;
     if (shared > limit) {
         std::string why = std::to_string(shared) + " bytes of dynamic shared memory are more than " + std::to_string(limit) + ": call cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, " + std::to_string(shared) + ") first";
         return failed(cudaErrorInvalidValue, why, "a launch");
