@@ -51,9 +51,10 @@ class Bounds(Beside):
             for at, effect in enumerate(effects[number]):
                 step = effect.access
                 if step is not None and step.space == "shared" and self._limit(step):
-                    self.found[step.number, None] = program.slots.further()
+                    self.finds(step.number, None)
                     if operation:
-                        self._operations[step.number] = step
+                        self.operations.add(number)
+                        self._operations[number] = step
                     else:
                         self.further[number][at] = [self._compared(step)]
 
@@ -73,20 +74,18 @@ class Bounds(Beside):
     def _compared(self, step: Access) -> Step:
         """The step that compares the addresses of an access."""
         _, first, end = self._limits[step.number]
-        found = self.found[step.number, None]
-        sources: list[Source] = [found, step.address, *([] if step.origin is None else [step.origin])]
-        meaning = partial(_outside, step.offset, first, end - step.size)
-        return Compute(step.number, meaning, tuple(sources), (found,), step.guard)
+        sources: list[Source] = [step.address, *([] if step.origin is None else [step.origin])]
+        return self.compared(
+            step.number, None, partial(_outside, step.offset, first, end - step.size), sources, step.guard
+        )
 
     def operate(self, frame: Frame, block: int, lanes: int) -> None:
         """An access that is an operation."""
-        number = self.program.blocks[block].first
-        if number in self._limits:
-            step, (_, first, end) = self._operations[number], self._limits[number]
-            addresses = addresses_of(frame, step)
-            outside = bits_of((addresses < first) | (addresses > end - step.size))
-            frame.masks[self.found[number, None].row] |= outside & lanes
-            self.tell(frame)
+        step = self._operations[block]
+        _, first, end = self._limits[step.number]
+        addresses = addresses_of(frame, step)
+        self.note(frame, step.number, None, bits_of((addresses < first) | (addresses > end - step.size)) & lanes)
+        self.tell(frame)
 
     def report(self, frame: Frame, number: int, use: Use | None) -> None:
         """As an access that has left its variable."""
@@ -95,12 +94,12 @@ class Bounds(Beside):
         core.tell(Strayed, core.by(), self.program.opcode(number), named, first, end)
 
 
-def _outside(offset: int, first: int, last: int, ops: Any, found: Any, address: Any, *origin: Any) -> Any:
+def _outside(offset: int, first: int, last: int, ops: Any, address: Any, *origin: Any) -> Any:
     """Whether an access begins before the first byte of a variable, or behind the last one where it may."""
     wide = ops.unsigned(address, 64) + (offset & (1 << 64) - 1)
     for each in origin:
         wide = wide - ops.unsigned(each, 64)
-    return found | ops.less(wide, first) | ~ops.less(wide, last + 1)
+    return ops.less(wide, first) | ~ops.less(wide, last + 1)
 
 
 def _origins(program: Program, effects: Sequence[Sequence[Effect]]) -> dict[Slot, Origin]:

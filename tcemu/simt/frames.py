@@ -37,8 +37,8 @@ class Frame:
     """The registers of a function that runs, in a file."""
 
     __slots__ = (
-        "address", "back", "bank", "base", "blocks", "call", "caller", "file", "masks", "order", "program", "rows",
-        "run", "runner", "shadows",
+        "address", "back", "bank", "base", "blocks", "call", "caller", "file", "masks", "operating", "order", "program",
+        "rows", "run", "runner", "shadows",
     )  # fmt: skip
 
     def __init__(
@@ -53,6 +53,7 @@ class Frame:
         self.order: tuple[int, ...] = () if caller is None else (*caller.order, back - 1)
         #: what follows registers that lack a value, if observers want to know, and the blocks with the steps for that
         self.shadows = program.shadows if run.core.watched else ()
+        self.operating = program.operating if self.shadows else {}
         self.blocks = program.watched_blocks if self.shadows else program.blocks
         #: runs a segment of it
         self.runner = program.watched_runner if self.shadows else program.runner

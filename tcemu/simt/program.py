@@ -171,6 +171,13 @@ class Program:
         return tuple(each for each in (kind(self, effects) for kind in (Unset, Loading, Bounds)) if each)
 
     @cached_property
+    def operating(self) -> dict[int, tuple[Beside, ...]]:
+        """By block, who of these follows its operation."""
+        blocks = range(len(self.blocks))
+        found = {at: tuple(each for each in self.shadows if at in each.operations) for at in blocks}
+        return {at: those for at, those in found.items() if those}
+
+    @cached_property
     def watched_blocks(self) -> tuple[Block, ...]:
         """Its blocks, with the shadows of such registers."""
         return blocks_with(self, self.shadows) if self.shadows else self.blocks

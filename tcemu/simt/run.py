@@ -277,7 +277,7 @@ class Run:
         if core.watched:
             if frame.program.touches:
                 frame.program.touches.tell(frame, block, active)
-            for each in frame.shadows:
+            for each in frame.operating.get(block, ()):
                 each.operate(frame, block, active)
             core.at = operation.site
         if self.sourced:
@@ -291,7 +291,7 @@ class Run:
             operation.write(frame, result)
         elif result is not None:
             return self._jumped(frame, block + 1, mask & ~active, result)
-        for each in frame.shadows:
+        for each in frame.operating.get(block, ()):
             each.done(frame, block, active)
         core.bits = mask
         return True

@@ -8,9 +8,9 @@ analysis: most functions have none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ from tcemu.machine.masks import FULL, bits_of, lanes_of
 from tcemu.simt.behind import OUT
 from tcemu.simt.effects import Effect, Move, Use, any_of
 from tcemu.simt.register_file import Constant, Slot, Source
-from tcemu.simt.steps import Block, Compute, Step
+from tcemu.simt.steps import Block, Compute, Guard, Step
 from tcemu.simt.values import put, value
 
 if TYPE_CHECKING:
@@ -70,9 +70,33 @@ class Beside:
         self.found: dict[tuple[int, Use | None], Slot] = {}
         #: by block, and the place of a step in it: the steps before that one
         self.further: list[dict[int, list[Step]]] = [{} for _ in program.blocks]
+        #: the blocks of operations that it follows
+        self.operations: set[int] = set()
 
     def __bool__(self) -> bool:
         return bool(self.found)
+
+    @cached_property
+    def _anything(self) -> Slot:
+        """The lanes in which anything has been found: to ask for one takes a tenth of the time of asking for all."""
+        return self.program.slots.further()
+
+    def finds(self, number: int, use: Use | None) -> None:
+        """Something may be wrong with an instruction. There can be no more of it once the function runs."""
+        self.found[number, use] = self.program.slots.further()
+        self._anything  # noqa: B018 - which has a register from now on
+
+    def compared(
+        self, number: int, use: Use | None, meaning: Callable[..., Any], sources: Sequence[Source], guard: Guard | None
+    ) -> Step:
+        """The step that finds the lanes in which something is wrong, as `meaning` says of these sources."""
+        taken = self.found[number, use], self._anything
+        return Compute(number, partial(_either, meaning), (*taken, *sources), taken, guard)
+
+    def note(self, frame: Frame, number: int, use: Use | None, lanes: int) -> None:
+        """Something is wrong in these lanes."""
+        frame.masks[self.found[number, use].row] |= lanes
+        frame.masks[self._anything.row] |= lanes
 
     def report(self, frame: Frame, number: int, use: Use | None) -> None:
         """Tell observers what is wrong in the lanes that are active."""
@@ -91,12 +115,13 @@ class Beside:
     @cached_property
     def _rows(self) -> Array:
         """The rows of what has been found."""
-        return np.array([each.row for each in self.found.values()], np.intp)
+        return np.array([each.row for each in (self._anything, *self.found.values())], np.intp)
 
     def tell(self, frame: Frame) -> None:
         """Tell observers what has been found."""
-        if not frame.masks[self._rows].any():
+        if not frame.masks.item(self._anything.row):
             return
+        frame.masks[self._anything.row] = 0
         run, core = frame.run, frame.run.core
         bits = run.bits
         run.context.flush()
@@ -264,13 +289,12 @@ class Shadows(Beside):
             for of, slots in judged.items():
                 if of is not None:
                     reported = Use(of, tuple(slots))
-                    self.found[effect.number, reported] = self.program.slots.further()
+                    self.finds(effect.number, reported)
                     yield reported
 
     def _steps(self, effect: Effect, may: Lacking) -> Iterator[Step]:
         for use in self._used(effect, may):
-            found = self.found[effect.number, use]
-            yield Compute(effect.number, any_of, (found, *map(self.shadow_of, use.slots)), (found,), effect.guard)
+            yield self.compared(effect.number, use, any_of, [*map(self.shadow_of, use.slots)], effect.guard)
         yield from self.accessed(effect, may)
         moves = [each for each in effect.moves if self._lacks(each, may)]
         done = {*(each.result for each in moves), *self.taken_by(effect)}
@@ -294,19 +318,21 @@ class Shadows(Beside):
         shadows = [self.shadow_of(each) for each in (*results, *self.taken_by(effect), *used, *moved)]
         if shadows or (self.ends(effect) and may.all):
             rows = np.array([each.row for each in shadows], np.intp)
+            self.operations.add(number)
             self._operations[number] = effect._replace(guard=None, uses=uses, moves=moves, results=results), rows
 
     # ------------------------------------------------------------------------------------------ while it runs
 
     def begin(self, frame: Frame) -> None:
         """A call begins: its registers lack values, and none of them has been used."""
+        super().begin(frame)
         frame.masks[self._own] = 0
         frame.masks[self._unset] = FULL
 
     @cached_property
     def _own(self) -> Array:
-        """The rows of all shadows and uses."""
-        return np.array([each.row for each in (*self._of.values(), *self.found.values())], np.intp)
+        """The rows of all shadows."""
+        return np.array([each.row for each in self._of.values()], np.intp)
 
     @cached_property
     def _unset(self) -> Array:
@@ -315,12 +341,12 @@ class Shadows(Beside):
 
     def operate(self, frame: Frame, block: int, lanes: int) -> None:
         """An operation is about to be carried out, for some lanes."""
-        effect, rows = self._operations.get(block, (None, None))
-        if effect is None or not (frame.masks[rows].any() or self.taken_by(effect) or self.ends(effect)):
+        effect, rows = self._operations[block]
+        if not (frame.masks[rows].any() or self.taken_by(effect) or self.ends(effect)):
             return
         for use in effect.uses:
             for slot in use.slots:
-                frame.masks[self.found[effect.number, use].row] |= frame.mask(self._of[slot]) & lanes
+                self.note(frame, effect.number, use, frame.mask(self._of[slot]) & lanes)
         if self.ends(effect):
             for slot in self._of.values():
                 frame.masks[slot.row] = 0
@@ -337,6 +363,12 @@ class Shadows(Beside):
 def slots_among(sources: Sequence[Any]) -> list[Slot]:
     """The registers among sources."""
     return [each for each in sources if isinstance(each, Slot)]
+
+
+def _either(meaning: Callable[..., Any], ops: Any, found: Any, anything: Any, *sources: Any) -> tuple[Any, Any]:
+    """The lanes in which something was wrong before, and those in which it is now."""
+    wrong = meaning(ops, *sources)
+    return found | wrong, anything | wrong
 
 
 def _together(meanings: Sequence[tuple[Any, int]], rest: int) -> Any:

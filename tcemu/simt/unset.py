@@ -91,8 +91,8 @@ class Unset(Shadows):
 
     def done(self, frame: Frame, block: int, lanes: int) -> None:
         """After a tcgen05.ld, it is known which cells nothing had written."""
-        effect, blind = self.effects[block][0] if self.effects[block] else None, frame.run.core.blind
-        if blind is not None and effect is not None and self._loads_cells(effect):
+        effect, blind = self.effects[block][0], frame.run.core.blind
+        if blind is not None and self._loads_cells(effect):
             frame.run.core.blind = None
             for slot, lacking in zip(effect.results, blind.T, strict=True):
                 put(frame, self.shadow_of(slot), lacking, lanes)
