@@ -35,18 +35,26 @@ _NO = Constant(0, 1)
 
 
 class Lacking(NamedTuple):
-    """The registers that may lack their value, as bits; those that may be computed from what lacks it, or a part."""
+    """The registers that may lack their value, as bits; those that may be computed from what lacks it, or a part.
+
+    `always` are those that lack it on every way here, and what is computed from them.
+    """
 
     all: int = 0
     computed: int = 0
     parts: int = 0
+    always: int = 0
 
     def __or__(self, other: Lacking) -> Lacking:
-        return Lacking(self.all | other.all, self.computed | other.computed, self.parts | other.parts)
+        return Lacking(*(one | two for one, two in zip(self, other, strict=True)))
+
+    def met(self, other: Lacking | None) -> Lacking:
+        """Where a way with this meets another, if there is one yet."""
+        return self if other is None else (self | other)._replace(always=self.always & other.always)
 
     def but(self, bits: int) -> Lacking:
         """Without these registers."""
-        return Lacking(self.all & ~bits, self.computed & ~bits, self.parts & ~bits)
+        return Lacking(*(each & ~bits for each in self))
 
 
 def blocks_with(program: Program, shadows: Sequence[Beside]) -> tuple[Block, ...]:
@@ -214,7 +222,8 @@ class Shadows(Beside):
         """Find out which registers may lack their value before each block."""
         follows = self.program.ways.follows
         before: list[Lacking | None] = [None] * len(follows)
-        before[0] = Lacking(self.bits_of(self._first))
+        first = self.bits_of(self._first)
+        before[0] = Lacking(first, always=first)
         waiting = [0]
         while waiting:
             number = waiting.pop()
@@ -222,9 +231,8 @@ class Shadows(Beside):
             for effect in self.effects[number]:
                 after = self._past(effect, after)
             for each in follows[number]:
-                joined = after | (before[each] or Lacking()) if each != OUT else None
-                if joined is not None and joined != before[each]:
-                    before[each] = joined
+                if each != OUT and (met := after.met(before[each])) != before[each]:
+                    before[each] = met
                     waiting.append(each)
         self._before = [each or Lacking() for each in before]
         self._ever = 0
@@ -244,7 +252,8 @@ class Shadows(Beside):
         """The registers that may lack their value behind an instruction."""
         if self.ends(effect):
             return Lacking()
-        after = may if effect.guard is not None else may.but(self.bits_of(effect.results))
+        results = self.bits_of(effect.results)
+        after = may.but(results) if effect.guard is None else may._replace(always=may.always & ~results)
         taken = self.bits_of(self.taken_by(effect))
         if taken:
             after |= Lacking(taken, 0, taken * self.part(effect))
@@ -252,8 +261,19 @@ class Shadows(Beside):
             if self._lacks(each, may):
                 sources, bit = self.bits_of(slots_among(each.sources)), self.bit(each.result)
                 computed = not each.copies or bool(sources & may.computed)
-                after |= Lacking(bit, bit * computed, bit * (each.copies and bool(sources & may.parts)))
+                parts, always = (
+                    each.copies and bool(sources & may.parts),
+                    effect.guard is None and self._must(each, may),
+                )
+                after |= Lacking(bit, bit * computed, bit * parts, bit * always)
         return after
+
+    def _must(self, move: Move, may: Lacking) -> bool:
+        """Whether a result lacks its value in any case; one that also depends on other values need not."""
+        sources = self.bits_of(slots_among(move.sources))
+        if move.meaning is any_of:
+            return bool(sources & may.always)
+        return sources & may.always == sources and {*move.plain} <= {*move.sources}
 
     # ------------------------------------------------------------------------------------------ further steps
 

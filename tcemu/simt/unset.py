@@ -39,11 +39,17 @@ class Unset(Shadows):
         return any(each.writes for each in self._marked.values())
 
     def judged(self, effect: Effect, of: UseOf, slot: Slot, may: Lacking) -> UseOf | None:
-        """What is only copied need not be used: less so in memory of the block's own, or as a part of a struct."""
+        """What is only copied need not be used: less so in memory of the block's own, or as a part of a struct.
+
+        Who exchanges values by way of shared memory may compute with what lies beyond the edge, too. So it is spared
+        there what has a value on some way.
+        """
+        own = effect.access is not None and effect.access.space in ("shared", "generic")
         if of in ("value", "kept") and not self.bit(slot) & may.computed:
-            shared = effect.access is not None and effect.access.space == "shared"
-            spared = of == "kept" or shared or (self.bit(slot) & may.parts and self._among(effect))
+            spared = of == "kept" or own or (self.bit(slot) & may.parts and self._among(effect))
             return None if spared else "copied"
+        if of == "value" and own and not self.bit(slot) & may.always:
+            return None
         return super().judged(effect, of, slot, may)
 
     def _among(self, effect: Effect) -> bool:
