@@ -123,11 +123,12 @@ class Beside:
     @cached_property
     def _rows(self) -> Array:
         """The rows of what has been found."""
-        return np.array([each.row for each in (self._anything, *self.found.values())], np.intp)
+        slots = (self._anything, *self.found.values()) if self.found else ()
+        return np.array([each.row for each in slots], np.intp)
 
     def tell(self, frame: Frame) -> None:
         """Tell observers what has been found."""
-        if not frame.masks.item(self._anything.row):
+        if not self.found or not frame.masks.item(self._anything.row):
             return
         frame.masks[self._anything.row] = 0
         run, core = frame.run, frame.run.core
