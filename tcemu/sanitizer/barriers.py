@@ -150,11 +150,12 @@ class Barriers:
         )
         left = [*(self._block.exited[warp] for warp in gone), *(self._lanes[warp] for warp in lanes)]
         earlier = Earlier(left[0], "exit") if left else None
+        message += "; since Volta, the barrier goes on without them, but what they should have done is not done"
         report = Report("exited-threads", message, by, f"barrier {event.barrier}", earlier)
         if event.exited:
+            report.weight = "warning"
             self._block.tell(report)
             return
-        report.message += "; since Volta, the barrier goes on without them, but what they should have done is not done"
         report.weight = "hint"
         self._block.hint(report)
 
