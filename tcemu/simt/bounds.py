@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tcemu.assembly.names import demangle
 from tcemu.machine.events import Strayed
 from tcemu.machine.masks import bits_of
+from tcemu.simt.beside import Beside
 from tcemu.simt.effects import Effect, Use
 from tcemu.simt.layout import symbols
 from tcemu.simt.memory import addresses_of
 from tcemu.simt.register_file import Slot, Source
-from tcemu.simt.shadows import Beside
 from tcemu.simt.steps import Access, Compute, Step
 
 if TYPE_CHECKING:

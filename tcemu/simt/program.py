@@ -23,6 +23,7 @@ from tcemu.machine.sites import FrontSite
 from tcemu.simt import control, engine, memory, operations, tensor_operands
 from tcemu.simt.ahead import guarded
 from tcemu.simt.behind import Ways
+from tcemu.simt.beside import Beside, blocks_with
 from tcemu.simt.blocks import blocks_of
 from tcemu.simt.bounds import Bounds
 from tcemu.simt.contraction import contract
@@ -37,7 +38,6 @@ from tcemu.simt.lines import Sites
 from tcemu.simt.loading import Loading
 from tcemu.simt.lowering import ORIGIN, STACKED, WINDOW, Lowering
 from tcemu.simt.register_file import Slot
-from tcemu.simt.shadows import Beside, blocks_with
 from tcemu.simt.spins import others, spins
 from tcemu.simt.steps import Access, Block
 from tcemu.simt.stretches import Stretches
