@@ -69,8 +69,8 @@ class Kernel:
     fills. `right` returns what they hold then. `mistakes` are other contents by the name of the mistake. `forbidden`
     opcodes may not be used, `needed` must be. `counts` names what is counted ("wavefronts", "instructions"), and
     `scores` computes other figures from the launch and `observers`; `limits` bounds either. `warps` is how many warps
-    have to issue an opcode, `heeded` are hints of the sanitizer that count as errors. A word for opcodes is how they
-    begin or, if it begins with a point, what they contain.
+    have to issue an opcode, `heeded` are hints and warnings of the sanitizer that count as errors. A word for opcodes
+    is how they begin or, if it begins with a point, what they contain.
 
     >>> from tcemu.course import Given, judges
     >>> def doubled(warp, x):
@@ -100,7 +100,7 @@ class Kernel:
     schedules: tuple[tuple[int, Any], ...] = ORDERS
     how: str = "every bit of the output, and the sanitizer's reports"
     warps: Mapping[str, int] = field(default_factory=dict)
-    heeded: tuple[str, ...] = ("mbarrier-init-fence", "tcgen05-fence", "tcgen05-lanes")
+    heeded: tuple[str, ...] = ("exited-threads", "mbarrier-init-fence", "tcgen05-fence", "tcgen05-lanes")
     #: Whether a kernel that is partly right earns something; a repair is right or it is not.
     partial: bool = True
     #: The languages in which the kernel may be written: "Python", "CUDA C++".
