@@ -35,19 +35,19 @@ class Beside:
         self.further: list[dict[int, list[Step]]] = [{} for _ in program.blocks]
         #: the blocks of operations that it follows
         self.operations: set[int] = set()
+        #: the lanes in which anything has been found, if anything can be: to ask for these takes a tenth of the time of
+        #: asking for all; and their row
+        self._anything, self._row = Slot(0, 1), -1
 
     def __bool__(self) -> bool:
         return bool(self.found)
 
-    @cached_property
-    def _anything(self) -> Slot:
-        """The lanes in which anything has been found: to ask for one takes a tenth of the time of asking for all."""
-        return self.program.slots.further()
-
     def finds(self, number: int, use: Use | None) -> None:
         """Something may be wrong with an instruction. There can be no more of it once the function runs."""
+        if not self.found:
+            self._anything = self.program.slots.further()
+            self._row = self._anything.row
         self.found[number, use] = self.program.slots.further()
-        self._anything  # noqa: B018 - which has a register from now on
 
     def compared(
         self, number: int, use: Use | None, meaning: Callable[..., Any], sources: Sequence[Source], guard: Guard | None
@@ -59,7 +59,7 @@ class Beside:
     def note(self, frame: Frame, number: int, use: Use | None, lanes: int) -> None:
         """Something is wrong in these lanes."""
         frame.masks[self.found[number, use].row] |= lanes
-        frame.masks[self._anything.row] |= lanes
+        frame.masks[self._row] |= lanes
 
     def report(self, frame: Frame, number: int, use: Use | None) -> None:
         """Tell observers what is wrong in the lanes that are active."""
@@ -83,9 +83,9 @@ class Beside:
 
     def tell(self, frame: Frame) -> None:
         """Tell observers what has been found."""
-        if not self.found or not frame.masks.item(self._anything.row):
+        if self._row < 0 or not frame.masks.item(self._row):
             return
-        frame.masks[self._anything.row] = 0
+        frame.masks[self._row] = 0
         run, core = frame.run, frame.run.core
         bits = run.bits
         run.context.flush()
