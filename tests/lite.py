@@ -17,6 +17,8 @@ from contextlib import contextmanager, suppress
 from lab import ARGUMENTS, CHROMIUM
 
 FIREFOX = shutil.which("firefox-esr") or shutil.which("firefox")
+#: The first version of Firefox in which WebAssembly can wait, as docs/doors.md says.
+_SINCE = 153
 #: Seconds that a page may take to start its kernel, and to run a notebook, on a busy machine.
 PATIENCE = 600
 
@@ -24,6 +26,14 @@ PATIENCE = 600
 class Silent(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *_):
         pass
+
+
+@functools.cache
+def new_enough():
+    """Whether there is a Firefox that can run the laboratory."""
+    told = subprocess.run([FIREFOX, "--version"], capture_output=True, text=True, check=False).stdout if FIREFOX else ""
+    version = re.search(r"[0-9]+", told)
+    return version is not None and int(version[0]) >= _SINCE
 
 
 @contextmanager

@@ -165,7 +165,7 @@ def test_advice_names_the_header_that_is_missing(said, line, advice):
 MISTAKES = {
     "a variable of CUDA": ("x[threadidx.x] = 1;", "threadidx: did you mean threadIdx?"),
     "a function of CUDA": ("__synchthreads();", "__synchthreads: did you mean __syncthreads?"),
-    "its own name": ("int width = 3; x[0] = widht;", "widht: did you mean width?"),
+    "its own name": ("int extent = 3; x[0] = extnet;", "extnet: did you mean extent?"),
     "nothing near": ("x[0] = nowhere_to_be_found;", ""),
     "no word of C++": ("init(x);", ""),
     "all of threadIdx": ("x[threadIdx] = 1;", "threadIdx, blockIdx, blockDim and gridDim have three parts"),
