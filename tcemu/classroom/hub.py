@@ -8,7 +8,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from secrets import compare_digest, token_hex
+from secrets import compare_digest, randbelow, token_hex
 from typing import Any
 
 from jupyterhub.authenticators.shared import SharedPasswordAuthenticator
@@ -22,6 +22,8 @@ from tcemu.classroom.running import MARK, mark
 from tcemu.classroom.settings import COURSE, FOLDER, NAMES, Classroom
 from tcemu.classroom.spawner import BoxedSpawner
 
+#: Ports that Linux gives to no outgoing connection, unless its range has been changed.
+_PORTS = range(16384, 32768)
 #: The service's name, and so its address: /services/classroom/.
 SERVICE = "classroom"
 #: The program of the service. The hub ends it with SIGINT, at any moment: that is no reason for a traceback.
@@ -167,7 +169,12 @@ def _service(c: Any, classroom: Classroom) -> None:
 
 
 def free_port() -> int:
-    """A port that is free on this machine at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that is free on this machine at this moment.
+
+    It is none of those that systems give to outgoing connections: one of these may last as long as the classroom, and
+    could have taken the port before the hub's service listens there.
+    """
+    while True:
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", _PORTS.start + randbelow(len(_PORTS))))
+            return int(probe.getsockname()[1])
