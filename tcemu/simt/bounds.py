@@ -75,9 +75,8 @@ class Bounds(Beside):
         """The step that compares the addresses of an access."""
         _, first, end = self._limits[step.number]
         sources: list[Source] = [step.address, *([] if step.origin is None else [step.origin])]
-        shift = (step.offset - first) & (1 << step.address.bits) - 1
-        beyond = max(end - first - step.size + 1, 0)
-        return self.compared(step.number, None, partial(_outside, shift, beyond), sources, step.guard)
+        offset, beyond = step.offset & (1 << step.address.bits) - 1, max(end - first - step.size + 1, 0)
+        return self.compared(step.number, None, partial(_outside, offset, first, beyond), sources, step.guard)
 
     def operate(self, frame: Frame, block: int, lanes: int) -> None:
         """An access that is an operation."""
@@ -94,14 +93,15 @@ class Bounds(Beside):
         core.tell(Strayed, core.by(), self.program.opcode(number), named, first, end)
 
 
-def _outside(shift: int, beyond: int, ops: Any, address: Any, *origin: Any) -> Any:
+def _outside(offset: int, first: int, beyond: int, ops: Any, address: Any, *origin: Any) -> Any:
     """Whether an access begins before the first byte of a variable, or behind the last one where it may.
 
-    Shifted by the first one, its address is `beyond` or more in both cases: before it, an unsigned number is large.
+    Counted from the first one, its address is `beyond` or more in both cases: before it, an unsigned number is large.
     """
+    address = address + offset
     for each in origin:
-        address = address - ops.unsigned(each, 64)
-    return address + shift >= beyond
+        address = ops.unsigned(address, 64) - ops.unsigned(each, 64)
+    return address - first >= beyond
 
 
 def _origins(program: Program, effects: Sequence[Sequence[Effect]]) -> dict[Slot, Origin]:
