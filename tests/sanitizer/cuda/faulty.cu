@@ -188,6 +188,21 @@ extern "C" __global__ void unset_copy_right(float* g) {
   __syncwarp();
   if (threadIdx.x >= 12) g[threadIdx.x] = ((float*)s)[threadIdx.x];
 }
+extern "C" __global__ void unset_tail(float* g) {
+  float sum;
+  for (int i = 0; i < (int)g[0] + 8; i++) sum += g[i];
+  ((float*)s)[31 - threadIdx.x] = sum;  // <- reported
+  __syncwarp();
+  g[threadIdx.x] = ((float*)s)[threadIdx.x];
+}
+// It may also be computed with.
+extern "C" __global__ void unset_tail_right(float* g) {
+  float x;
+  if (threadIdx.x < 20) x = g[threadIdx.x];
+  ((float*)s)[31 - threadIdx.x] = 2 * x + 1;
+  __syncwarp();
+  if (threadIdx.x >= 12) g[threadIdx.x] = ((float*)s)[threadIdx.x];
+}
 
 extern "C" __global__ void unset_element(u32* g) {
   u32 counts[8];
