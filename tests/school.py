@@ -119,15 +119,15 @@ class Person:
             arg=[prompt.element_handle(), before],
             polling=100,
         )
-        # the number may come before what the cell shows: that is there once the kernel has nothing left to say
+        # the number may come before what the cell shows: that is there once the kernel has nothing left to say; a bar
+        # that has ended shows nothing
         self.page.wait_for_function(
             """cell => document.querySelector('.jp-Notebook-ExecutionIndicator')?.dataset.status === 'idle'
-                && [...cell.querySelectorAll('.jp-OutputArea-output')].every(each => each.childNodes.length)""",
+                && [...cell.querySelectorAll('.jp-OutputArea-output')].at(-1)?.childNodes.length !== 0""",
             arg=found.element_handle(),
             polling=100,
         )
-        output = found.locator(".jp-OutputArea-output")
-        return output.first.inner_text() if output.count() else ""
+        return "\n".join(found.locator(".jp-OutputArea-output").all_inner_texts())
 
     def save(self) -> None:
         with self.page.expect_response(lambda answer: answer.request.method == "PUT" and answer.ok):
