@@ -141,6 +141,10 @@ class MemoryFault(LaunchError):  # noqa: N818 - the hardware's word
     """A kernel accessed an address that is outside the memory or not aligned."""
 
 
+class ClusterMisfit(LaunchError):  # noqa: N818 - what is wrong with it
+    """A launch has clusters that the target does not have, or that do not divide its grid; it has not begun."""
+
+
 class MbarrierMisused(LaunchError, OperandError):  # noqa: N818 - likewise
     """A kernel used an address that holds no mbarrier, or more threads or bytes arrived than its phase can take."""
 

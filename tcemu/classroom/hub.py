@@ -22,8 +22,8 @@ from tcemu.classroom.running import MARK, mark
 from tcemu.classroom.settings import COURSE, FOLDER, NAMES, Classroom
 from tcemu.classroom.spawner import BoxedSpawner
 
-#: Ports that Linux gives to no outgoing connection, unless its range has been changed.
-_PORTS = range(16384, 32768)
+#: Ports that Linux gives to no outgoing connection, unless its range has been changed; how many are tried.
+_PORTS, _TRIES = range(16384, 32768), 100
 #: The service's name, and so its address: /services/classroom/.
 SERVICE = "classroom"
 #: The program of the service. The hub ends it with SIGINT, at any moment: that is no reason for a traceback.
@@ -174,7 +174,13 @@ def free_port() -> int:
     It is none of those that systems give to outgoing connections: one of these may last as long as the classroom, and
     could have taken the port before the hub's service listens there.
     """
+    tried = 0
     while True:
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", _PORTS.start + randbelow(len(_PORTS))))
-            return int(probe.getsockname()[1])
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", _PORTS.start + randbelow(len(_PORTS))))
+                return int(probe.getsockname()[1])
+            except OSError:
+                tried += 1
+                if tried == _TRIES:
+                    raise

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import Interrupted, LaunchError, TcemuError, briefly, counted, is_whole, listing, shown
+from tcemu.errors import ClusterMisfit, Interrupted, LaunchError, TcemuError, briefly, counted, is_whole, listing, shown
 from tcemu.instructions.targets import target_named
 from tcemu.machine.allocation import Shared
 from tcemu.machine.arguments import buffer_name, check_kernel, check_tuple
@@ -150,22 +150,22 @@ def shape_of(
 def _cluster(cluster: int | Sequence[int], grid: Index3, target: str, chip: int, more: object) -> Index3:
     """The blocks of a cluster, which divide those of the grid; `more` admits sizes that not every GPU has."""
     if chip < _CLUSTERS:
-        raise LaunchError(f"clusters exist from sm_{_CLUSTERS} on; the target is {target}")
+        raise ClusterMisfit(f"clusters exist from sm_{_CLUSTERS} on; the target is {target}")
     if not isinstance(more, bool):
         raise LaunchError(f"non_portable_cluster must be True or False; got {briefly(more)}")
     most = _NOT_PORTABLE.get(chip, _PORTABLE)
-    size = _three("cluster", cluster, (most, most, most))
+    size = _three("cluster", cluster, (most, most, most), ClusterMisfit)
     count = int(np.prod(size))
     if count > most:
-        raise LaunchError(f"a cluster has at most {most} blocks on {target}; {size} has {count}")
+        raise ClusterMisfit(f"a cluster has at most {most} blocks on {target}; {size} has {count}")
     if count > _PORTABLE and not more:
-        raise LaunchError(
+        raise ClusterMisfit(
             f"a cluster of more than {_PORTABLE} blocks is not portable; {size} has {count}. On {target}, up to "
             f"{most} are possible with non_portable_cluster=True, which stands for the attribute of the kernel that "
             "the host sets: cudaFuncAttributeNonPortableClusterSizeAllowed"
         )
     if any(whole % part for whole, part in zip(grid, size, strict=True)):
-        raise LaunchError(f"each dimension of the grid must be a multiple of the cluster's; got {grid} and {size}")
+        raise ClusterMisfit(f"each dimension of the grid must be a multiple of the cluster's; got {grid} and {size}")
     return size
 
 
@@ -324,7 +324,9 @@ def _bits(array: Array) -> npt.NDArray[np.uint8]:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).reshape(*array.shape, array.dtype.itemsize)
 
 
-def _three(what: str, size: int | Sequence[int], most: Sequence[int]) -> Index3:
+def _three(
+    what: str, size: int | Sequence[int], most: Sequence[int], misfit: type[LaunchError] = LaunchError
+) -> Index3:
     several = tuple(size) if isinstance(size, list | tuple) else ()
     numbers = (size,) if isinstance(size, int | np.integer) else several
     fits = 1 <= len(numbers) <= 3 and all(
@@ -332,6 +334,6 @@ def _three(what: str, size: int | Sequence[int], most: Sequence[int]) -> Index3:
     )
     if not fits:
         hint = ": // divides without a remainder" if any(isinstance(each, float) for each in numbers or (size,)) else ""
-        raise LaunchError(f"{what} must be one to three numbers from 1 to {tuple(most)}; got {briefly(size)}{hint}")
+        raise misfit(f"{what} must be one to three numbers from 1 to {tuple(most)}; got {briefly(size)}{hint}")
     x, y, z = (*(int(number) for number in numbers), 1, 1)[:3]
     return x, y, z

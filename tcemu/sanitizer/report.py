@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -145,6 +146,19 @@ class Report:
     def severity(self) -> Severity:
         """An "error" is undefined; a "warning" may be intended, and a "hint" is harmless: neither ends a launch."""
         return self.weight or self.about.severity
+
+    def counts(self, heeded: Collection[str]) -> bool:
+        """Whether it counts as a mistake: an error, or what is `heeded`, by its rule or its severity and rule.
+
+        >>> from tcemu.machine.events import By, Site
+        >>> by = By(0, 0, 1, Site("k.cu", 1, "k"))
+        >>> left = tcemu.sanitizer.Report("exited-threads", "a warp has left", by, weight="warning")
+        >>> left.counts(()), left.counts(["exited-threads"]), left.counts(["warning exited-threads"])
+        (False, True, True)
+        >>> left.counts(["hint exited-threads"])
+        False
+        """
+        return self.severity == "error" or self.rule in heeded or f"{self.severity} {self.rule}" in heeded
 
     @property
     def fix(self) -> str:

@@ -99,13 +99,13 @@ class Beside:
         run.activate(bits)
 
 
-def blocks_with(program: Program, shadows: Sequence[Beside]) -> tuple[Block, ...]:
+def blocks_with(program: Program, beside: Sequence[Beside]) -> tuple[Block, ...]:
     """The blocks of a function with further steps, each before the step that it is about."""
     blocks = []
     for number, block in enumerate(program.blocks):
         steps: list[Step] = []
         for at in range(len(block.steps) + 1):
-            steps += [step for each in shadows for step in each.further[number].get(at, ())]
+            steps += [step for each in beside for step in each.further[number].get(at, ())]
             steps += block.steps[at : at + 1]
         blocks.append(replace(block, steps=tuple(steps)))
     return tuple(blocks)

@@ -76,10 +76,10 @@ def _hexadecimal(value: float, digits: int | None, *, point: bool) -> str:
     if digits is not None:
         left = 4 * max(len(fraction) - digits, 0)
         scaled = int(f"{whole}{fraction}", 16)
-        half = (scaled + (1 << left >> 1)) >> left
+        rounded = (scaled + (1 << left >> 1)) >> left
         if left and scaled & ((1 << left) - 1) == 1 << left - 1:
-            half -= half & 1
-        shown = f"{half:x}".rjust(1 + min(digits, len(fraction)), "0")
+            rounded -= rounded & 1
+        shown = f"{rounded:x}".rjust(1 + min(digits, len(fraction)), "0")
         whole, fraction = shown[:1], shown[1:].ljust(digits, "0")
     return f"{whole}{'.' if fraction or point else ''}{fraction}p{exponent}"
 

@@ -37,8 +37,8 @@ class Frame:
     """The registers of a function that runs, in a file."""
 
     __slots__ = (
-        "address", "back", "bank", "base", "blocks", "call", "caller", "file", "masks", "operating", "order", "program",
-        "rows", "run", "runner", "shadows",
+        "address", "back", "bank", "base", "beside", "blocks", "call", "caller", "file", "masks", "operating", "order",
+        "program", "rows", "run", "runner",
     )  # fmt: skip
 
     def __init__(
@@ -51,19 +51,20 @@ class Frame:
         self.base = base
         #: the places of the calls that led here, outermost first
         self.order: tuple[int, ...] = () if caller is None else (*caller.order, back - 1)
-        #: what follows registers that lack a value, if observers want to know, and the blocks with the steps for that
-        self.shadows = program.shadows if run.core.watched else ()
-        self.operating = program.operating if self.shadows else {}
-        self.blocks = program.watched_blocks if self.shadows else program.blocks
+        #: what looks for mistakes beside it, if observers want to know; by block, who follows its operation; and the
+        #: blocks with the steps for that
+        self.beside = program.beside if run.core.watched else ()
+        self.operating = program.operating if self.beside else {}
+        self.blocks = program.watched_blocks if self.beside else program.blocks
         #: runs a segment of it
-        self.runner = program.watched_runner if self.shadows else program.runner
+        self.runner = program.watched_runner if self.beside else program.runner
         self.file = file = run.together.file(program)
         self.address, self.rows, self.masks = file.address, file.rows, file.masks
         #: the registers of 32 bits as the machine takes them: (32, n)
         self.bank = run.core.adopted(self.rows[32].T).bank
         program.fill(self)
         self.declare()
-        for each in self.shadows:
+        for each in self.beside:
             each.begin(self)
 
     def declare(self) -> None:

@@ -165,7 +165,7 @@ class Program:
         return Ways(self.blocks, {self.block_of[self.function.labels[each]] for each in labels})
 
     @cached_property
-    def shadows(self) -> tuple[Beside, ...]:
+    def beside(self) -> tuple[Beside, ...]:
         """What is followed beside it: registers that may lack a value, and addresses that may leave their variable."""
         effects = [tuple(effects_of(self, number)) for number in range(len(self.blocks))]
         return tuple(each for each in (kind(self, effects) for kind in (Unset, Loading, Bounds)) if each)
@@ -174,18 +174,18 @@ class Program:
     def operating(self) -> dict[int, tuple[Beside, ...]]:
         """By block, who of these follows its operation."""
         blocks = range(len(self.blocks))
-        found = {at: tuple(each for each in self.shadows if at in each.operations) for at in blocks}
+        found = {at: tuple(each for each in self.beside if at in each.operations) for at in blocks}
         return {at: those for at, those in found.items() if those}
 
     @cached_property
     def watched_blocks(self) -> tuple[Block, ...]:
-        """Its blocks, with the shadows of such registers."""
-        return blocks_with(self, self.shadows) if self.shadows else self.blocks
+        """Its blocks, with the steps of these."""
+        return blocks_with(self, self.beside) if self.beside else self.blocks
 
     @cached_property
     def watched_runner(self) -> Runner:
-        """Runs a segment, and the shadows of registers beside it."""
-        return engine.runner(self.watched_blocks) if self.shadows else self.runner
+        """Runs a segment, with these steps."""
+        return engine.runner(self.watched_blocks) if self.beside else self.runner
 
     @property
     def filled(self) -> tuple[Slot, ...]:

@@ -228,7 +228,7 @@ class Run:
             ended = frame.runner(self, frame, block, mask, limit)
             if touches and before is not None:
                 touches.after(frame, mask, before)
-            for each in frame.shadows:
+            for each in frame.beside:
                 each.tell(frame)
             reason, at = ended & 15, ended >> 4
             operation = blocks[at].operation if reason == OPERATION else None

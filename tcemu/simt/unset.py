@@ -2,9 +2,10 @@
 
 Beside the bytes of local variables lies what says which of them lack a value; accesses to them read and write that,
 too. A register lacks its value if all bytes that were loaded into it do. Who copies a struct copies its padding and the
-members that it has left out; and who exchanges a tile by way of shared memory, what lies beyond its edge. So what is
-copied and no more is not reported if it may be part of a struct, because several elements are loaded and stored, or if
-it stays in the block; if it is stored to global memory, that is a warning.
+members that it has left out; and who exchanges a tile by way of shared memory, what lies beyond its edge, perhaps after
+computing with it. So what is only copied is not reported if it may be part of a struct, because several elements are
+loaded and stored, or if it stays in the block; if it is stored to global memory, that is a warning. What has been
+computed and stays in the block is reported only if no way through the function gives it a value.
 """
 
 from __future__ import annotations

@@ -97,6 +97,13 @@ IN, OUT = (
     "cudaMemcpy(host, y, 256, cudaMemcpyDeviceToHost);",
 )
 LAUNCH = "copy<<<1, 64>>>(x, y);"
+#: Of so many blocks, in clusters of so many.
+CLUSTERS = (
+    "cudaLaunchAttribute how[1]; how[0].id = cudaLaunchAttributeClusterDimension;"
+    "how[0].val.clusterDim = {{{1}, 1, 1}};"
+    "cudaLaunchConfig_t launch = {{}}; launch.gridDim = {0}, launch.blockDim = 64, launch.attrs = how;"
+    "launch.numAttrs = 1; cudaLaunchKernelEx(&launch, copy, (const float*)x, y);"
+)
 #: By what is wrong: the host code, what it prints, and what the run says of it.
 MISUSED = {
     "nothing": (IN + LAUNCH + OUT, "cudaSuccess 1", ""),
@@ -154,6 +161,16 @@ MISUSED = {
         "sure<<<1, 65>>>(99);",
         "cudaErrorInvalidValue 1",
         "sure<<<(1, 1, 1), (65, 1, 1)>>> returns cudaErrorInvalidValue: sure is compiled for blocks of at most",
+    ),
+    "a grid that is no multiple of its clusters": (
+        CLUSTERS.format(4, 3),
+        "cudaErrorInvalidClusterSize 1",
+        "each dimension of the grid must be a multiple of the cluster's",
+    ),
+    "large clusters": (
+        CLUSTERS.format(64, 32),
+        "cudaErrorInvalidClusterSize 1",
+        "cluster must be one to three numbers",
     ),
     "too many blocks that wait": (
         "void* p[] = {&x, &y}; cudaLaunchCooperativeKernel(copy, dim3(5000), dim3(64), p);",

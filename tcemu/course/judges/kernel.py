@@ -100,7 +100,7 @@ class Kernel:
     schedules: tuple[tuple[int, Any], ...] = ORDERS
     how: str = "every bit of the output, and the sanitizer's reports"
     warps: Mapping[str, int] = field(default_factory=dict)
-    heeded: tuple[str, ...] = ("exited-threads", "mbarrier-init-fence", "tcgen05-fence", "tcgen05-lanes")
+    heeded: tuple[str, ...] = ("warning exited-threads", "mbarrier-init-fence", "tcgen05-fence", "tcgen05-lanes")
     #: Whether a kernel that is partly right earns something; a repair is right or it is not.
     partial: bool = True
     #: The languages in which the kernel may be written: "Python", "CUDA C++".
@@ -191,7 +191,7 @@ class Kernel:
         run.outputs.append(np.array(args[self.out]))
         run.opcodes |= set(result.counts)
         errors = [report for report in result.reports if report.severity == "error"]
-        hints = [report for report in result.reports if report.severity != "error" and report.rule in self.heeded]
+        hints = [report for report in result.reports if report.severity != "error" and report.counts(self.heeded)]
         run.reports += [(report.rule, str(report)) for report in (*errors, *hints)]
         if result.error is not None:
             run.reports.append(("", f"The kernel does not finish: {result.error}"))

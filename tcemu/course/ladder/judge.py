@@ -26,8 +26,8 @@ from tcemu.tracebacks import described
 
 Array = npt.NDArray[Any]
 
-#: Hints that count as errors. Two blocks that write the same values compute the same tile.
-HEEDED = ("global-race", "mbarrier-init-fence")
+#: Warnings and hints that count as errors. Two blocks that write the same values compute the same tile.
+HEEDED = ("warning exited-threads", "global-race", "mbarrier-init-fence")
 #: The folder of ladder.h, of which the name is enough in a report.
 _FOLDER = f"{GIVEN.relative_to(GIVEN.parents[3]).as_posix()}/"
 #: SMs on which cycles are counted.
@@ -143,7 +143,7 @@ def _wrong(rung: Rung, program: Program, rng: np.random.Generator) -> str:
             d = np.full(right.shape, np.nan, np.float32)
             order: dict[str, Any] = {"seed": seed, "policy": policy, "watched": not number, "clusters": 2}
             result = _launched(rung, program, a, b, d, sanitizer="collect", **order)
-            errors = [each for each in result.reports if each.severity == "error" or each.rule in HEEDED]
+            errors = [each for each in result.reports if each.counts(HEEDED)]
             if errors:
                 told = min(errors, key=lambda report: report.rule == "deadlock")  # it follows from another mistake
                 return f"The sanitizer reports\n{told}{program.boxed if told.rule == 'expect-tx' else ''}"

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from tcemu import assembly
 from tcemu.assembly.names import demangle
 from tcemu.cuda.program.build import build
-from tcemu.errors import LaunchError, MemoryFault, TcemuError
+from tcemu.errors import ClusterMisfit, LaunchError, MemoryFault, TcemuError
 from tcemu.machine.global_memory import ALIGN
 from tcemu.machine.launch import Launch
 from tcemu.machine.tensor_map import Fill, TensorMap
@@ -220,7 +220,7 @@ class _Device:
 
     def _refused(self, shape: str, error: LaunchError) -> bytes:
         """The answer to a launch that does not begin: the error of an H200 with CUDA 13."""
-        code = 912 if "cluster" in str(error) else 1
+        code = 912 if isinstance(error, ClusterMisfit) else 1
         self.failures.append(f"{shape} returns {_ERRORS[code]}: {error}")
         return f"{code}\n".encode()
 
